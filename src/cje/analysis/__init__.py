@@ -1,0 +1,1 @@
+"""The questions people ask: analyze a data set, examine a file, plan a study."""

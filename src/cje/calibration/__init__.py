@@ -1,0 +1,1 @@
+"""Judge score -> oracle scale, and importance-weight stabilisation (seed 000)."""

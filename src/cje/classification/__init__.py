@@ -1,0 +1,1 @@
+"""Top-label calibration of classifiers and calibration metrics (seed 004)."""

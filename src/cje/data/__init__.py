@@ -1,0 +1,1 @@
+"""The columnar `Dataset`, its readers, folds, scales and simulators."""

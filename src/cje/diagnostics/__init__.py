@@ -1,0 +1,1 @@
+"""Overlap, gates and transport: what the data can and cannot support."""

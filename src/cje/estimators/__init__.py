@@ -1,0 +1,1 @@
+"""Policy-value estimators: naive, direct, IPS, doubly robust, stacked."""

@@ -1,0 +1,1 @@
+"""Influence algebra, intervals, bootstrap and jackknife; `CalibrationCurve` and `Finding`."""

@@ -1,0 +1,1 @@
+"""Judges: ask a model (or a callable) for a score of a response, with its variance."""

@@ -1,0 +1,1 @@
+"""From prompts to estimates: stages, store, executors (seed 002)."""

@@ -1,0 +1,1 @@
+"""Policies: generate a response, or score a given one (teacher forcing)."""

@@ -1,0 +1,1 @@
+"""Draws neutral parts (forests, curves, tables, findings) as pictures and HTML."""

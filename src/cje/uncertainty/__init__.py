@@ -1,0 +1,1 @@
+"""Judge uncertainty carried through to the estimate (seed 001)."""
