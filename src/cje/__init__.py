@@ -36,7 +36,7 @@ _SUBMODULES = {
     "judges", "kernels", "pipeline", "policies", "report", "simulate", "survival", "uncertainty",
 }  # fmt: skip
 
-__all__ = ["CJEError", "__version__", *sorted(_HOME), *sorted(_SUBMODULES)]  # noqa: PLE0604
+__all__ = ["CJEError", "__version__", *sorted(_HOME), *sorted(_SUBMODULES)]
 
 
 def __getattr__(name: str) -> Any:

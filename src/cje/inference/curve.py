@@ -61,7 +61,9 @@ class CalibrationCurve:
                 continue
             array = np.ascontiguousarray(value, dtype=np.float64)
             if array.ndim != 1 or len(array) != len(self.x):
-                raise CJEError(f"CalibrationCurve: {name} must be one value per x", value=array.shape)
+                raise CJEError(
+                    f"CalibrationCurve: {name} must be one value per x", value=array.shape
+                )
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
@@ -79,7 +81,9 @@ class CalibrationCurve:
     def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:
         """The inverse of `to_dict`."""
         arrays = {"x", "observed", "low", "high", "counts"}
-        return cls(**{k: np.asarray(v) if k in arrays and v is not None else v for k, v in data.items()})
+        return cls(
+            **{k: np.asarray(v) if k in arrays and v is not None else v for k, v in data.items()}
+        )
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the curve on a matplotlib axes (a new one by default) and return it."""
