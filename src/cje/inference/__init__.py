@@ -1,1 +1,26 @@
 """Influence algebra, intervals, bootstrap and jackknife; `CalibrationCurve` and `Finding`."""
+
+from cje.inference.bootstrap import cluster_bootstrap, multiplier_draws
+from cje.inference.curve import CalibrationCurve
+from cje.inference.estimate import InfluenceEstimate
+from cje.inference.finding import Finding, Severity
+from cje.inference.intervals import Interval, IntervalMethod, interval_limits, t_p_value
+from cje.inference.jackknife import fold_jackknife_covariance
+from cje.inference.multiplicity import benjamini_hochberg, holm, max_t_critical_value
+
+__all__ = [
+    "CalibrationCurve",
+    "Finding",
+    "InfluenceEstimate",
+    "Interval",
+    "IntervalMethod",
+    "Severity",
+    "benjamini_hochberg",
+    "cluster_bootstrap",
+    "fold_jackknife_covariance",
+    "holm",
+    "interval_limits",
+    "max_t_critical_value",
+    "multiplier_draws",
+    "t_p_value",
+]

@@ -1,4 +1,4 @@
-"""`CalibrationCurve`: predicted against observed, with a band; judge, classifier and survival alike."""
+"""`CalibrationCurve`: predicted against observed, with a band; one object for every kind of score."""
 
 from __future__ import annotations
 
@@ -81,9 +81,10 @@ class CalibrationCurve:
     def from_dict(cls, data: dict[str, Any]) -> CalibrationCurve:
         """The inverse of `to_dict`."""
         arrays = {"x", "observed", "low", "high", "counts"}
-        return cls(
-            **{k: np.asarray(v) if k in arrays and v is not None else v for k, v in data.items()}
-        )
+        fields: dict[str, Any] = {
+            k: np.asarray(v) if k in arrays and v is not None else v for k, v in data.items()
+        }
+        return cls(**fields)
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the curve on a matplotlib axes (a new one by default) and return it."""

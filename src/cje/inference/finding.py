@@ -38,8 +38,8 @@ class Finding:
 
     Examples
     --------
-    >>> print(Finding("low-ess", "ESS is 0.8% of 1000 rows", Severity.REFUSE, "use fresh draws", "b"))
-    [refuse] b: ESS is 0.8% of 1000 rows. Next: use fresh draws
+    >>> print(Finding("low-ess", "ESS is 0.8%", Severity.REFUSE, "use fresh draws", "b"))
+    [refuse] b: ESS is 0.8%. Next: use fresh draws
     """
 
     code: str

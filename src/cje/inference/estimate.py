@@ -1,0 +1,420 @@
+"""`InfluenceEstimate`: values with their influence matrix; all inference is built on it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.errors import CJEError
+from cje.inference.bootstrap import multiplier_draws
+from cje.inference.intervals import Interval, IntervalMethod, interval_limits, t_p_value
+from cje.inference.multiplicity import max_t_critical_value
+
+__all__ = ["InfluenceEstimate"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceEstimate:
+    r"""K estimates and how much each cluster moved each of them.
+
+    The sum convention: :math:`\hat\theta_k - \theta_k \approx \sum_g \psi_{gk}`, where a cluster g
+    (a prompt, with all its draws and policies) is independent of the others. Then
+    :math:`\widehat{Cov}(\hat\theta) = \frac{G}{G-1} \sum_g \psi_g \psi_g^\top`. For a plain mean of
+    n rows in clusters of their own, :math:`\psi_i = (y_i - \bar y)/n`.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One name per quantity.
+    values : array (K,)
+        Estimates.
+    influence : array (G, K)
+        One row a cluster. An estimate known only by its covariance has no rows (G = 0).
+    clusters : sequence of str, optional
+        Names of the clusters, to align two estimates on shared prompts.
+    extra_covariance : array (K, K), optional
+        Uncertainty the influence lacks, e.g. that of the labels behind a plug-in calibration
+        (delete-one-fold jackknife) or of finite Monte Carlo draws.
+    extra_df : float, optional
+        Degrees of freedom of `extra_covariance` (infinite by default).
+    bounds : (low, high) or array (K, 2), optional
+        Logical range of each value; intervals are cut to it.
+
+    Examples
+    --------
+    >>> y = np.array([[0.2, 0.4], [0.6, 0.9], [0.5, 0.5], [0.9, 1.0]])
+    >>> both = InfluenceEstimate.from_rows(("a", "b"), y)
+    >>> both.difference("b", "a").names
+    ('b - a',)
+    >>> round(float(both.difference("b", "a").values[0]), 3)
+    0.15
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    influence: FloatArray
+    clusters: Sequence[str] | None = None
+    extra_covariance: FloatArray | None = None
+    extra_df: float | None = None
+    bounds: FloatArray | tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        names = tuple(self.names)
+        k = len(names)
+        values = _frozen(self.values)
+        influence = _frozen(self.influence)
+        if len(set(names)) != k:
+            raise CJEError("InfluenceEstimate: names must be distinct", value=names)
+        if values.shape != (k,):
+            raise CJEError("InfluenceEstimate: one value per name", value=values.shape)
+        if influence.ndim != 2 or influence.shape[1] != k:
+            raise CJEError(
+                "InfluenceEstimate: influence must be (clusters, names)", value=influence.shape
+            )
+        if not np.isfinite(values).all():
+            raise CJEError("InfluenceEstimate: a value is not finite", value=values)
+        if not np.isfinite(influence.sum()):
+            raise CJEError("InfluenceEstimate: the influence matrix holds NaN or infinity")
+        if self.clusters is not None and len(self.clusters) != len(influence):
+            raise CJEError("InfluenceEstimate: one cluster name per row", value=len(self.clusters))
+        for field, value in (("names", names), ("values", values), ("influence", influence)):
+            object.__setattr__(self, field, value)
+        if self.extra_covariance is not None:
+            extra = _frozen(self.extra_covariance)
+            if extra.shape != (k, k) or not np.isfinite(extra).all():
+                raise CJEError("InfluenceEstimate: extra_covariance must be finite, (K, K)")
+            object.__setattr__(self, "extra_covariance", extra)
+        if self.bounds is not None:
+            bounds = np.broadcast_to(np.asarray(self.bounds, float), (k, 2))
+            object.__setattr__(self, "bounds", _frozen(bounds))
+
+    @classmethod
+    def from_rows(
+        cls,
+        names: Sequence[str],
+        rows: Any,
+        *,
+        clusters: Sequence[str] | None = None,
+        bounds: tuple[float, float] | None = None,
+    ) -> InfluenceEstimate:
+        """Column means of a complete (clusters x quantities) table, each row one cluster."""
+        table = np.asarray(rows, float)
+        table = table[:, None] if table.ndim == 1 else table
+        means = table.mean(axis=0)
+        influence = (table - means) / len(table)
+        return cls(tuple(names), means, influence, clusters, bounds=bounds)
+
+    @classmethod
+    def from_covariance(
+        cls,
+        names: Sequence[str],
+        values: Any,
+        covariance: Any,
+        *,
+        df: float | None = None,
+        bounds: Any = None,
+    ) -> InfluenceEstimate:
+        """An estimate known by its covariance alone (a bootstrap, a saved result)."""
+        empty = np.zeros((0, len(names)))
+        return cls(
+            tuple(names), values, empty, extra_covariance=covariance, extra_df=df, bounds=bounds
+        )
+
+    # ---- what it knows -------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of independent clusters."""
+        return len(self.influence)
+
+    def index(self, name: str) -> int:
+        """Position of a quantity, or an error that lists what there is."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise CJEError(
+                "no such quantity", value=name, hint=f"choose from {', '.join(self.names)}"
+            ) from None
+
+    def covariance(self, *, full: bool = True) -> FloatArray:
+        """Covariance (K, K), clustered; `full` adds `extra_covariance`."""
+        g = self.n_clusters
+        scale = g / (g - 1.0) if g > 1 else 1.0
+        sampling = scale * (self.influence.T @ self.influence)
+        if full and self.extra_covariance is not None:
+            sampling = sampling + self.extra_covariance
+        return sampling
+
+    def standard_errors(self, *, full: bool = True) -> FloatArray:
+        """Standard error of each value; ``full=False`` is the sampling part alone."""
+        return np.sqrt(np.maximum(np.diag(self.covariance(full=full)), 0.0))
+
+    def degrees_of_freedom(self, *, full: bool = True) -> FloatArray:
+        r"""Satterthwaite degrees of freedom of each variance.
+
+        Each cluster is a component with its own variance. Under normality the component
+        :math:`\psi_g^2` has one degree of freedom, and
+        :math:`\nu = (\sum_g \sigma_g^2)^2 / \sum_g \sigma_g^4` with :math:`\sigma_g^4` estimated by
+        :math:`\psi_g^4 / 3`; at most G - 1. Fifty labelled rows among five hundred cheap ones thus
+        count as about fifty. `extra_covariance` enters as one more component with `extra_df`.
+
+        References
+        ----------
+        Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
+        """
+        squares = self.influence**2
+        total = squares.sum(axis=0)
+        fourth = np.einsum("gk,gk->k", squares, squares)
+        most = max(self.n_clusters - 1.0, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.asarray(np.where(total > 0, np.clip(3.0 * total**2 / fourth, 1.0, most), most))
+        if not full or self.extra_covariance is None:
+            return own
+        extra = np.diag(self.extra_covariance)
+        extra_df = np.inf if self.extra_df is None else self.extra_df
+        weight = total**2 / own + extra**2 / extra_df
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.where(weight > 0, (total + extra) ** 2 / weight, np.inf))
+
+    def skewness(self) -> FloatArray:
+        r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is)."""
+        third = np.einsum("gk,gk,gk->k", self.influence, self.influence, self.influence)
+        cubed = self.standard_errors() ** 3
+        return np.divide(third, cubed, out=np.zeros_like(third), where=cubed > 0)
+
+    # ---- inference -----------------------------------------------------------------------------
+
+    def intervals(
+        self, level: float = 0.95, method: IntervalMethod = "auto"
+    ) -> tuple[Interval, ...]:
+        """One interval per quantity with the full uncertainty; see `interval_limits`."""
+        low, high = interval_limits(
+            self.values,
+            self.standard_errors(),
+            df=self.degrees_of_freedom(),
+            skewness=self.skewness(),
+            level=level,
+            bounds=self._bound_columns(),
+            method=method,
+        )
+        return _as_intervals(low, high, level, "skew" if method == "auto" else method)
+
+    def simultaneous_intervals(
+        self, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
+    ) -> tuple[Interval, ...]:
+        """Max-t intervals: all K cover at once with probability `level`."""
+        critical = max_t_critical_value(
+            self.covariance(),
+            float(self.degrees_of_freedom().min()),
+            level=level,
+            n_draws=n_draws,
+            seed=seed,
+        )
+        half = critical * self.standard_errors()
+        low, high = self.values - half, self.values + half
+        if self.bounds is not None:
+            lower, upper = np.asarray(self.bounds).T
+            low, high = np.clip(low, lower, upper), np.clip(high, lower, upper)
+        return _as_intervals(low, high, level, "max-t")
+
+    def p_values(
+        self,
+        null: float = 0.0,
+        alternative: Literal["two-sided", "greater", "less"] = "two-sided",
+    ) -> FloatArray:
+        """t-test of each value against `null`; an estimate without spread decides by itself."""
+        se, gap = self.standard_errors(), self.values - null
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistic = np.where(se > 0, gap / se, np.where(gap == 0, 0.0, np.sign(gap) * np.inf))
+        return t_p_value(statistic, self.degrees_of_freedom(), alternative)
+
+    def multiplier_bootstrap(self, n_draws: int = 2_000, seed: int = 0) -> FloatArray:
+        """(n_draws, K) draws of the estimates: one matrix product with the influence matrix."""
+        draws = self.values + multiplier_draws(self.influence, n_draws=n_draws, seed=seed)
+        if self.extra_covariance is not None:
+            rng = np.random.default_rng([seed, 1])
+            draws += rng.multivariate_normal(
+                np.zeros(len(self)), self.extra_covariance, n_draws, method="eigh"
+            )
+        return draws
+
+    # ---- algebra -------------------------------------------------------------------------------
+
+    def contrast(self, matrix: Any, names: Sequence[str]) -> InfluenceEstimate:
+        """The linear contrasts ``matrix @ values``; stays clustered, bounds follow."""
+        c = np.atleast_2d(np.asarray(matrix, float))
+        if c.shape != (len(names), len(self)):
+            raise CJEError(
+                "a contrast needs one row per new name and one column per quantity", value=c.shape
+            )
+        extra = self.extra_covariance
+        bounds = None
+        if self.bounds is not None:
+            lower, upper = np.asarray(self.bounds).T
+            up, down = np.maximum(c, 0.0), np.minimum(c, 0.0)
+            bounds = np.column_stack([up @ lower + down @ upper, up @ upper + down @ lower])
+        return replace(
+            self,
+            names=tuple(names),
+            values=c @ self.values,
+            influence=self.influence @ c.T,
+            extra_covariance=None if extra is None else c @ extra @ c.T,
+            bounds=bounds,
+        )
+
+    def select(self, names: Sequence[str]) -> InfluenceEstimate:
+        """Some of the quantities, in the order given."""
+        rows = np.eye(len(self))[[self.index(name) for name in names]]
+        return self.contrast(rows, names)
+
+    def difference(self, a: str, b: str) -> InfluenceEstimate:
+        """``a - b``, paired on the clusters both share."""
+        row = np.zeros(len(self))
+        row[self.index(a)] += 1.0
+        row[self.index(b)] -= 1.0
+        return self.contrast(row, [f"{a} - {b}"])
+
+    def all_pairs(self) -> InfluenceEstimate:
+        """Every difference of a later quantity minus an earlier one."""
+        if len(self) < 2:
+            raise CJEError("differences need at least two quantities", value=self.names)
+        pairs = list(itertools.combinations(range(len(self)), 2))
+        matrix = np.zeros((len(pairs), len(self)))
+        for row, (i, j) in enumerate(pairs):
+            matrix[row, i], matrix[row, j] = -1.0, 1.0
+        return self.contrast(matrix, [f"{self.names[j]} - {self.names[i]}" for i, j in pairs])
+
+    def renamed(self, names: Sequence[str]) -> InfluenceEstimate:
+        """The same estimates under other names."""
+        return replace(self, names=tuple(names))
+
+    def rescaled(self, factor: float, offset: float = 0.0) -> InfluenceEstimate:
+        """``offset + factor * values``: from [0, 1] to the label's own scale."""
+        scaled = self.contrast(factor * np.eye(len(self)), self.names)
+        bounds = None if scaled.bounds is None else np.asarray(scaled.bounds) + offset
+        return replace(scaled, values=scaled.values + offset, bounds=bounds)
+
+    @staticmethod
+    def join(parts: Iterable[InfluenceEstimate]) -> InfluenceEstimate:
+        """Put several estimates side by side, aligned on their cluster names.
+
+        A cluster absent from one of them has influence zero there. Estimates that carry extra
+        covariance are taken to be independent of each other in that part.
+        """
+        items = list(parts)
+        if not items:
+            raise CJEError("join needs at least one estimate")
+        named = all(item.clusters is not None for item in items)
+        if not named and len({item.n_clusters for item in items}) > 1:
+            raise CJEError(
+                "estimates over different clusters can be joined by cluster name only",
+                hint="give clusters= to each InfluenceEstimate",
+            )
+        clusters, blocks = _aligned(items) if named else (None, [p.influence for p in items])
+        return InfluenceEstimate(
+            tuple(name for item in items for name in item.names),
+            np.concatenate([item.values for item in items]),
+            np.hstack(blocks),
+            clusters,
+            *_joined_extra(items),
+            bounds=_joined_bounds(items),
+        )
+
+    def __add__(self, other: InfluenceEstimate) -> InfluenceEstimate:
+        return self._combine(other, 1.0)
+
+    def __sub__(self, other: InfluenceEstimate) -> InfluenceEstimate:
+        return self._combine(other, -1.0)
+
+    def __mul__(self, factor: float) -> InfluenceEstimate:
+        return self.rescaled(float(factor))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> InfluenceEstimate:
+        return self.rescaled(-1.0)
+
+    def _combine(self, other: InfluenceEstimate, sign: float) -> InfluenceEstimate:
+        if len(other) != len(self):
+            raise CJEError("arithmetic needs as many quantities on both sides", value=len(other))
+        k = len(self)
+        left = self.renamed([f"left {i}" for i in range(k)])
+        right = other.renamed([f"right {i}" for i in range(k)])
+        both = InfluenceEstimate.join([left, right])
+        word = "+" if sign > 0 else "-"
+        names = [f"{a} {word} {b}" for a, b in zip(self.names, other.names, strict=True)]
+        return both.contrast(np.hstack([np.eye(k), sign * np.eye(k)]), names)
+
+    def _bound_columns(self) -> tuple[FloatArray, FloatArray] | None:
+        if self.bounds is None:
+            return None
+        lower, upper = np.asarray(self.bounds).T
+        return lower, upper
+
+
+def _frozen(value: Any) -> FloatArray:
+    """A read-only float64 array over the same memory where the input allows it."""
+    array: FloatArray = np.asarray(value, dtype=np.float64).view()
+    array.setflags(write=False)
+    return array
+
+
+def _as_intervals(
+    low: FloatArray, high: FloatArray, level: float, method: str
+) -> tuple[Interval, ...]:
+    return tuple(
+        Interval(float(a), float(b), level, method) for a, b in zip(low, high, strict=True)
+    )
+
+
+def _aligned(items: list[InfluenceEstimate]) -> tuple[Sequence[str] | None, list[FloatArray]]:
+    """Influence blocks on the union of cluster names, in order of first appearance."""
+    first = items[0].clusters
+    if all(item.clusters is first or item.clusters == first for item in items):
+        return first, [item.influence for item in items]
+    position: dict[str, int] = {}
+    for item in items:
+        for name in item.clusters or ():
+            position.setdefault(name, len(position))
+    blocks = []
+    for item in items:
+        block = np.zeros((len(position), len(item)))
+        np.add.at(block, [position[name] for name in item.clusters or ()], item.influence)
+        blocks.append(block)
+    return tuple(position), blocks
+
+
+def _joined_extra(items: list[InfluenceEstimate]) -> tuple[FloatArray | None, float | None]:
+    """Block-diagonal extra covariance and its most cautious degrees of freedom."""
+    if all(item.extra_covariance is None for item in items):
+        return None, None
+    sizes = np.cumsum([0, *(len(item) for item in items)])
+    extra = np.zeros((sizes[-1], sizes[-1]))
+    for item, start, stop in zip(items, sizes[:-1], sizes[1:], strict=True):
+        if item.extra_covariance is not None:
+            extra[start:stop, start:stop] = item.extra_covariance
+    dfs = [item.extra_df for item in items if item.extra_df is not None]
+    return extra, min(dfs) if dfs else None
+
+
+def _joined_bounds(items: list[InfluenceEstimate]) -> FloatArray | None:
+    """Bounds of each quantity; unbounded where an estimate has none."""
+    if all(item.bounds is None for item in items):
+        return None
+    open_range = (-np.inf, np.inf)
+    return np.vstack(
+        [
+            np.broadcast_to(open_range if item.bounds is None else item.bounds, (len(item), 2))
+            for item in items
+        ]
+    )
