@@ -1,0 +1,155 @@
+"""What a client can do, whatever protocol the server speaks; answers as plain dicts, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from cje.models.call_errors import BadOutputError, RetryableError
+from cje.models.endpoint import JSON, Endpoint, Usage
+
+__all__ = ["Client", "Completion", "make_client", "read_chat", "read_completion", "read_usage"]
+
+Message = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A generated text with what the server said about its tokens.
+
+    Attributes
+    ----------
+    text : str
+    finish_reason : str
+        ``"stop"``, ``"length"``, ``"refusal"``, ``"content_filter"`` or the server's own word.
+    tokens, logprobs : tuple or None
+        Text and log-prob of each generated token, where the server gave them.
+    token_ids : tuple of int or None
+    top : tuple of mappings
+        For each token, the log-probs of the likeliest alternatives by token text.
+    usage : Usage
+    """
+
+    text: str
+    finish_reason: str
+    tokens: tuple[str, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    top: tuple[Mapping[str, float], ...] = field(default=())
+    usage: Usage = field(default_factory=Usage)
+
+
+class Client(Protocol):
+    """One attempt of one call. Raises `ModelCallError` subclasses and nothing else."""
+
+    endpoint: Endpoint
+
+    async def chat(self, messages: Sequence[Message], **parameters: JSON) -> Completion: ...
+
+    async def post(self, path: str, body: Mapping[str, JSON]) -> dict[str, JSON]: ...
+
+    async def aclose(self) -> None: ...
+
+
+def make_client(endpoint: Endpoint) -> Client:
+    """The client for an endpoint's protocol. The SDK is imported here, and only here."""
+    if endpoint.protocol == "anthropic":
+        from cje.models.anthropic_client import AnthropicClient
+
+        return AnthropicClient(endpoint)
+    from cje.models.openai_client import OpenAIClient
+
+    return OpenAIClient(endpoint)
+
+
+def read_usage(body: Mapping[str, Any]) -> Usage:
+    """Token counts of an OpenAI-style answer; zeros where the server gives none."""
+    usage = body.get("usage")
+    if not isinstance(usage, Mapping):
+        return Usage()
+
+    def count(name: str) -> int:
+        value = usage.get(name)
+        return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0
+
+    return Usage(count("prompt_tokens"), count("completion_tokens"))
+
+
+def first_choice(body: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """`choices[0]`, or a retryable error: a body without it is a broken body."""
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        raise RetryableError("the answer has no choices", reason="broken_body", where=where)
+    return choices[0]
+
+
+def read_chat(body: Mapping[str, Any], where: str) -> Completion:
+    """A chat-completions answer."""
+    choice = first_choice(body, where)
+    message = choice.get("message")
+    if not isinstance(message, Mapping):
+        raise RetryableError("the answer has no message", reason="broken_body", where=where)
+    finish = str(choice.get("finish_reason") or "unknown")
+    text = message.get("content")
+    if message.get("refusal"):
+        finish, text = "refusal", message["refusal"]
+    if not isinstance(text, str):
+        raise BadOutputError(
+            "the model's message has no text", reason="empty_message", raw=str(text), where=where
+        )
+    tokens, values, top = _chat_logprobs(choice.get("logprobs"))
+    return Completion(
+        text, finish, tokens, values, _ids(choice.get("token_ids")), top, read_usage(body)
+    )
+
+
+def read_completion(body: Mapping[str, Any], where: str) -> Completion:
+    """A text-completions answer (no echo)."""
+    choice = first_choice(body, where)
+    text = choice.get("text")
+    if not isinstance(text, str):
+        raise RetryableError("the answer has no text", reason="broken_body", where=where)
+    finish = str(choice.get("finish_reason") or "unknown")
+    block = choice.get("logprobs")
+    tokens: tuple[str, ...] | None = None
+    values: tuple[float, ...] | None = None
+    if isinstance(block, Mapping):
+        raw_tokens, raw_values = block.get("tokens"), block.get("token_logprobs")
+        if isinstance(raw_tokens, list) and isinstance(raw_values, list):
+            tokens = tuple(str(token) for token in raw_tokens)
+            values = tuple(_number(value) for value in raw_values)
+    return Completion(
+        text, finish, tokens, values, _ids(choice.get("token_ids")), (), read_usage(body)
+    )
+
+
+def _chat_logprobs(
+    block: Any,
+) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None, tuple[Mapping[str, float], ...]]:
+    content = block.get("content") if isinstance(block, Mapping) else None
+    if not isinstance(content, list) or not all(isinstance(entry, Mapping) for entry in content):
+        return None, None, ()
+    tokens = tuple(str(entry.get("token", "")) for entry in content)
+    values = tuple(_number(entry.get("logprob")) for entry in content)
+    top = tuple(
+        {
+            str(alternative["token"]): _number(alternative.get("logprob"))
+            for alternative in entry.get("top_logprobs") or ()
+            if isinstance(alternative, Mapping) and "token" in alternative
+        }
+        for entry in content
+    )
+    return tokens, values, top
+
+
+def _number(value: Any) -> float:
+    """A number, or NaN for anything else: callers refuse NaN with a reason."""
+    return float(value) if isinstance(value, (int, float)) else math.nan
+
+
+def _ids(value: Any) -> tuple[int, ...] | None:
+    if isinstance(value, list) and all(isinstance(item, int) for item in value):
+        return tuple(value)
+    return None
