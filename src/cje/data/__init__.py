@@ -1,1 +1,48 @@
-"""The columnar `Dataset`, its readers, folds, scales and simulators."""
+"""The columnar `Dataset`, its readers, folds, scales and simulators.
+
+Names load on first use: `cje.data.folds` must not pull in the readers (and with them polars).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cje.data.codes import Codes as Codes
+    from cje.data.codes import Strings as Strings
+    from cje.data.dataset import Dataset as Dataset
+    from cje.data.folds import get_fold as get_fold
+    from cje.data.folds import get_folds as get_folds
+    from cje.data.judge_score import JudgeScore as JudgeScore
+    from cje.data.judge_score import JudgeScores as JudgeScores
+    from cje.data.raters import RaterLabels as RaterLabels
+    from cje.data.read import read as read
+    from cje.data.sampler import PrecomputedSampler as PrecomputedSampler
+    from cje.data.scale import Scale as Scale
+
+_HOME = {
+    "Codes": "codes",
+    "Strings": "codes",
+    "Dataset": "dataset",
+    "get_fold": "folds",
+    "get_folds": "folds",
+    "JudgeScore": "judge_score",
+    "JudgeScores": "judge_score",
+    "RaterLabels": "raters",
+    "PrecomputedSampler": "sampler",
+    "Scale": "scale",
+    "read": "read",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"cje.data.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'cje.data' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOME)

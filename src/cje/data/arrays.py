@@ -1,0 +1,72 @@
+"""Array types of the data layer, and the one way an array becomes an immutable column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cje.errors import CJEError
+
+__all__ = ["BoolArray", "FloatArray", "IntArray", "float_column", "frozen", "int_column"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+def frozen(values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
+    """`values` as a read-only contiguous array; a caller's own writable array is copied first."""
+    array = np.ascontiguousarray(values, dtype=dtype)
+    mine = not (isinstance(values, np.ndarray) and np.may_share_memory(array, values))
+    if not mine and array.flags.writeable:
+        array = array.copy()
+    array.setflags(write=False)
+    return array
+
+
+def float_column(name: str, values: ArrayLike, n: int) -> FloatArray:
+    """A float column of n rows: NaN means missing, infinity is refused."""
+    try:
+        column = frozen(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise CJEError(f"{name} must hold numbers", value=_first_item(values)) from error
+    _check_length(name, column, n)
+    # one sum sees any infinity or NaN without an n-long mask; only then look closer
+    if column.size and not np.isfinite(column.sum()):
+        bad = np.isinf(column)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise CJEError(
+                f"{name} is infinite", where=f"row {row}", value=float(column[row]),
+                hint="use NaN for a missing value",
+            )  # fmt: skip
+    return column
+
+
+def int_column(name: str, values: ArrayLike, n: int) -> IntArray:
+    """An integer column of n rows."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "iu":
+        whole = given.dtype.kind == "f" and bool((given == np.floor(given)).all())
+        if not whole:
+            raise CJEError(f"{name} must hold whole numbers", value=_first_item(values))
+    column = frozen(values, np.int64)
+    _check_length(name, column, n)
+    return column
+
+
+def _check_length(name: str, column: NDArray[Any], n: int) -> None:
+    if column.ndim != 1 or len(column) != n:
+        raise CJEError(
+            f"{name} must have one value a row", value=column.shape, hint=f"the data have {n} rows"
+        )
+
+
+def _first_item(values: Any) -> object:
+    """Something short to show of a column that cannot be converted."""
+    try:
+        return next(iter(values))
+    except (TypeError, StopIteration):
+        return values

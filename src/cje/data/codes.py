@@ -1,0 +1,247 @@
+"""Columns of strings without objects: `Strings` (text) and `Codes` (ids as integers)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.data.arrays import BoolArray, IntArray, frozen
+from cje.errors import CJEError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Codes", "Strings"]
+
+
+class Strings(Sequence[str]):
+    """An immutable column of strings, kept either as a tuple or as a polars Series.
+
+    A file's text stays in the Arrow buffers it was read into; Python strings are made only for
+    the items looked at.
+    """
+
+    __slots__ = ("_store",)
+
+    _store: tuple[str, ...] | pl.Series
+
+    def __init__(self, values: Sequence[str] | pl.Series) -> None:
+        # a Series is told by its module: this file must not import polars
+        if type(values).__module__.startswith("polars."):
+            self._store = cast("pl.Series", values)
+        else:
+            self._store = tuple(values)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Strings: ...
+    def __getitem__(self, index: int | slice) -> str | Strings:
+        if isinstance(index, slice):
+            return Strings(self._store[index])
+        return self._store[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._store)
+
+    def take(self, index: IntArray) -> Strings:
+        """The items at `index`, in that order."""
+        if isinstance(self._store, tuple):
+            store = self._store
+            return Strings(tuple(store[i] for i in index.tolist()))
+        return Strings(self._store.gather(index))
+
+    def to_tuple(self) -> tuple[str, ...]:
+        return self._store if isinstance(self._store, tuple) else tuple(self._store.to_list())
+
+    def to_series(self) -> pl.Series:
+        """The column as a polars Series (without a copy where it is one already)."""
+        if not isinstance(self._store, tuple):
+            return self._store
+        import polars
+
+        return polars.Series(self._store, dtype=polars.String)
+
+    def concat(self, *others: Strings) -> Strings:
+        """This column followed by the others."""
+        if all(isinstance(part._store, tuple) for part in (self, *others)):
+            return Strings(tuple(s for part in (self, *others) for s in part))
+        import polars
+
+        return Strings(polars.concat([part.to_series() for part in (self, *others)]))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Strings):
+            if isinstance(self._store, tuple) and isinstance(other._store, tuple):
+                return self._store == other._store
+            return len(self) == len(other) and bool((self.to_series() == other.to_series()).all())
+        if isinstance(other, tuple | list):
+            return self.to_tuple() == tuple(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        head = ", ".join(repr(s[:40]) for s in self[:3])
+        return f"Strings([{head}{', ...' if len(self) > 3 else ''}], {len(self)} items)"
+
+
+class Codes:
+    """A categorical column: an integer per row, and the name each integer stands for.
+
+    Parameters
+    ----------
+    codes : int64 array (n,)
+        Row -> position in `names`; every value in ``0 .. n_names - 1``.
+    names : sequence of distinct str
+        The vocabulary. Kept as it was read; `names` makes the tuple of Python strings on first
+        use, `n_names` never does.
+
+    Examples
+    --------
+    >>> policy = Codes.encode(["a", "b", "a"])
+    >>> policy.codes.tolist(), policy.names
+    ([0, 1, 0], ('a', 'b'))
+    >>> policy.mask("a").tolist()
+    [True, False, True]
+    """
+
+    __slots__ = ("_index", "_names", "codes")
+
+    codes: IntArray
+    _names: Strings
+    _index: dict[str, int] | None
+
+    def __init__(self, codes: NDArray[np.integer[Any]], names: Sequence[str] | Strings) -> None:
+        array = frozen(codes, np.int64)
+        if array.ndim != 1:
+            raise CJEError("codes must be one-dimensional", value=array.shape)
+        vocabulary = names if isinstance(names, Strings) else Strings(names)
+        if array.size and (int(array.min()) < 0 or int(array.max()) >= len(vocabulary)):
+            raise CJEError(
+                "a code points outside its vocabulary",
+                value=(int(array.min()), int(array.max())),
+                hint=f"codes must lie in 0 .. {len(vocabulary) - 1}",
+            )
+        self.codes = array
+        self._names = vocabulary
+        self._index = None
+
+    @classmethod
+    def encode(cls, values: Sequence[Any] | NDArray[Any] | Codes) -> Codes:
+        """Codes from strings (or integers, whose names are their decimal digits).
+
+        The vocabulary is in order of first appearance.
+        """
+        if isinstance(values, Codes):
+            return values
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+            distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+            order = np.argsort(first, kind="stable")
+            rank = np.empty(len(order), dtype=np.int64)
+            rank[order] = np.arange(len(order))
+            return cls(rank[inverse], tuple(str(v) for v in distinct[order].tolist()))
+        items = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        table: dict[Any, int] = {}
+        codes = np.fromiter(
+            (table.setdefault(item, len(table)) for item in items), np.int64, len(items)
+        )
+        for item in table:
+            if isinstance(item, bool) or not isinstance(item, str | int):
+                raise CJEError("an id must be text or a whole number", value=item)
+        if all(isinstance(item, str) for item in table):
+            return cls(codes, tuple(table))
+        # 1 and "1" are one name: encode again by the text
+        return cls.encode([str(item) for item in items])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The vocabulary as Python strings (made once, on first use)."""
+        if not isinstance(self._names._store, tuple):
+            self._names = Strings(self._names.to_tuple())
+        return self._names.to_tuple()
+
+    @property
+    def vocabulary(self) -> Strings:
+        """The vocabulary as it is stored; no Python strings are made."""
+        return self._names
+
+    @property
+    def n_names(self) -> int:
+        return len(self._names)
+
+    def code_of(self, name: str) -> int:
+        """The code of a name, or a CJEError that lists near ones."""
+        if self._index is None:
+            self._index = {text: code for code, text in enumerate(self.names)}
+        try:
+            return self._index[name]
+        except KeyError:
+            known = ", ".join(self.names[:8]) + (", ..." if self.n_names > 8 else "")
+            raise CJEError("unknown name", value=name, hint=f"known names: {known}") from None
+
+    def mask(self, name: str) -> BoolArray:
+        """True on the rows that carry `name`."""
+        return np.asarray(self.codes == self.code_of(name))
+
+    def take(self, index: IntArray) -> Codes:
+        """The rows at `index`; the vocabulary stays whole (see `compact`)."""
+        return Codes(self.codes[index], self._names)
+
+    def compact(self) -> Codes:
+        """The same column with names that no row uses removed; order of the rest is kept."""
+        used = np.zeros(self.n_names, dtype=bool)
+        used[self.codes] = True
+        if used.all():
+            return self
+        new_code = np.cumsum(used) - 1
+        return Codes(new_code[self.codes], self._names.take(np.flatnonzero(used)))
+
+    def concat(self, *others: Codes) -> Codes:
+        """This column followed by the others, over the union of the vocabularies."""
+        table = {name: code for code, name in enumerate(self.names)}
+        parts = [self.codes]
+        for other in others:
+            translate = np.fromiter(
+                (table.setdefault(name, len(table)) for name in other.names),
+                np.int64,
+                other.n_names,
+            )
+            parts.append(translate[other.codes])
+        return Codes(np.concatenate(parts), tuple(table))
+
+    def decode(self) -> list[str]:
+        """One Python string a row."""
+        names = self.names
+        return [names[code] for code in self.codes.tolist()]
+
+    def counts(self) -> IntArray:
+        """Rows per name."""
+        return np.bincount(self.codes, minlength=self.n_names).astype(np.int64, copy=False)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal where every row has the same name, whatever integers stand for it."""
+        if not isinstance(other, Codes):
+            return NotImplemented
+        if len(self) != len(other):
+            return False
+        if self._names is other._names:
+            return np.array_equal(self.codes, other.codes)
+        table = {name: code for code, name in enumerate(self.names)}
+        translate = np.fromiter((table.get(name, -1) for name in other.names), np.int64)
+        return np.array_equal(self.codes, translate[other.codes]) if len(self) else True
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self._names[:4]) + (", ..." if self.n_names > 4 else "")
+        return f"Codes({len(self)} rows, {self.n_names} names: {shown})"

@@ -1,0 +1,389 @@
+"""Checks and column-wise operations behind `Dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cje.data.arrays import FloatArray, IntArray, float_column, frozen, int_column
+from cje.data.codes import Codes, Strings
+from cje.data.judge_score import MAX_VARIANCE
+from cje.data.raters import RaterLabels, position_in_group
+from cje.errors import CJEError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from cje.data.dataset import Dataset
+
+# Array attributes of a Dataset and their types; the other columns are Codes, Strings or mappings.
+ARRAYS: Mapping[str, type[np.generic]] = {
+    "draw_idx": np.int64,
+    "judge_score": np.float64,
+    "oracle_label": np.float64,
+    "judge_variance": np.float64,
+    "label_propensity": np.float64,
+    "base_policy_logprob": np.float64,
+    "target_policy_logprobs": np.float64,
+    "rewards": np.float64,
+}
+
+
+def all_missing(n: int) -> FloatArray:
+    """A column of NaN (one value, seen n times: it costs no memory)."""
+    return np.broadcast_to(np.float64(np.nan), (n,))
+
+
+def optional_float_column(name: str, values: ArrayLike | None, n: int) -> FloatArray | None:
+    return None if values is None else float_column(name, values, n)
+
+
+def optional_unit_column(name: str, values: ArrayLike | None, n: int) -> FloatArray | None:
+    """A column on [0, 1], NaN where missing."""
+    if values is None:
+        return None
+    column = float_column(name, values, n)
+    hint = "map it first with Scale(low, high).to_unit(...), or let cje.data.read find the scale"
+    _check_range(name, column, 0.0, 1.0, hint)
+    return column
+
+
+def variance_column(values: ArrayLike | None, n: int) -> FloatArray | None:
+    if values is None:
+        return None
+    column = float_column("judge_variance", values, n)
+    _check_range(
+        "judge_variance", column, 0.0, MAX_VARIANCE, "a variance on [0, 1] is at most 0.25"
+    )
+    return column
+
+
+def propensity_column(values: ArrayLike | None, n: int) -> FloatArray | None:
+    if values is None:
+        return None
+    column = float_column("label_propensity", values, n)
+    hint = "a row that could not be labelled at all has no place in a labelled sample"
+    _check_range("label_propensity", column, np.nextafter(0.0, 1.0), 1.0, hint)
+    return column
+
+
+def _check_range(name: str, column: FloatArray, low: float, high: float, hint: str) -> None:
+    if not column.size:
+        return
+    # fmin and fmax pass over NaN
+    if np.fmin.reduce(column) < low or np.fmax.reduce(column) > high:
+        row = int(np.argmax((column < low) | (column > high)))
+        raise CJEError(
+            f"{name} must be in [{low:.3g}, {high:g}]",
+            where=f"row {row}",
+            value=float(column[row]),
+            hint=hint,
+        )
+
+
+def policy_codes(policy: str | Codes | Sequence[str] | NDArray[Any], n: int) -> Codes:
+    """The policy column; one string means the same policy on all rows."""
+    if isinstance(policy, str):
+        return Codes(np.zeros(n, dtype=np.int64), (policy,))
+    codes = Codes.encode(policy)
+    if len(codes) != n:
+        raise CJEError(
+            "policy must name one policy a row", value=len(codes), hint=f"the data have {n} rows"
+        )
+    return codes
+
+
+def draw_numbers(policy: Codes, prompt: Codes, given: ArrayLike | None) -> IntArray:
+    """Draw numbers: checked unique within (policy, prompt), or counted in row order."""
+    if given is None:
+        pair = policy.codes * prompt.n_names + prompt.codes
+        if _all_distinct(pair, policy.n_names * prompt.n_names):
+            return np.broadcast_to(np.int64(0), (len(pair),))
+        return frozen(position_in_group(pair), np.int64)
+    draws = int_column("draw_idx", given, len(policy))
+    duplicate = first_duplicate(policy, prompt, draws)
+    if duplicate is not None:
+        row = duplicate
+        raise CJEError(
+            "duplicate row: this policy, prompt_id and draw_idx occurred before",
+            where=f"row {row}",
+            value=(
+                policy.names[policy.codes[row]],
+                prompt.names[prompt.codes[row]],
+                int(draws[row]),
+            ),
+            hint="give each response of a policy to a prompt its own draw_idx",
+        )
+    return draws
+
+
+def first_duplicate(policy: Codes, prompt: Codes, draws: IntArray) -> int | None:
+    """The first row whose (policy, prompt, draw) an earlier row has; None where all differ."""
+    if not len(draws):
+        return None
+    low, high = int(draws.min()), int(draws.max())
+    span = high - low + 1
+    size = policy.n_names * prompt.n_names * span
+    if size < 2**62:
+        key = policy.codes * prompt.n_names
+        key += prompt.codes
+        if span > 1:
+            key *= span
+            key += draws - low
+        if _all_distinct(key, size):
+            return None
+        order = np.argsort(key, kind="stable")
+        repeated = order[1:][key[order[1:]] == key[order[:-1]]]
+    else:
+        order = np.lexsort((draws, prompt.codes, policy.codes))
+        same = np.ones(len(order) - 1, dtype=bool)
+        for column in (draws, prompt.codes, policy.codes):
+            same &= column[order[1:]] == column[order[:-1]]
+        repeated = order[1:][same]
+    return int(repeated.min()) if len(repeated) else None
+
+
+def _all_distinct(key: IntArray, size: int) -> bool:
+    """Whether no value of `key` (in 0 .. size-1) occurs twice."""
+    if size <= 16 * len(key) + 1024:  # a byte a cell costs less than a sort
+        seen = np.zeros(size, dtype=np.bool_)
+        seen[key] = True
+        return int(np.count_nonzero(seen)) == len(key)
+    ordered = np.sort(key)
+    return not bool((ordered[1:] == ordered[:-1]).any())
+
+
+def target_matrix(
+    given: ArrayLike | Mapping[str, ArrayLike] | None, names: Sequence[str] | None, n: int
+) -> tuple[FloatArray | None, tuple[str, ...]]:
+    """The (n, K) matrix of target log-probabilities and its column names."""
+    if given is None:
+        if names:
+            raise CJEError(
+                "target_policies given without target_policy_logprobs", value=tuple(names)
+            )
+        return None, ()
+    if isinstance(given, Mapping):
+        order = tuple(given) if names is None else tuple(names)
+        if set(order) != set(given):
+            raise CJEError(
+                "target_policies and target_policy_logprobs name different policies",
+                value=(order, tuple(given)),
+            )
+        matrix = np.empty((n, len(order)), dtype=np.float64)
+        for k, name in enumerate(order):
+            matrix[:, k] = float_column(f"target_policy_logprobs.{name}", given[name], n)
+        matrix.setflags(write=False)
+        return matrix, order
+    matrix = frozen(given, np.float64)
+    if matrix.ndim != 2 or len(matrix) != n:
+        raise CJEError("target_policy_logprobs must be (rows, policies)", value=matrix.shape)
+    if np.isinf(matrix).any():
+        row, k = (int(i) for i in np.argwhere(np.isinf(matrix))[0])
+        raise CJEError(
+            "target_policy_logprobs is infinite",
+            where=f"row {row}, column {k}",
+            value=float(matrix[row, k]),
+        )
+    order = (
+        tuple(names) if names is not None else tuple(f"target_{k}" for k in range(matrix.shape[1]))
+    )
+    if len(order) != matrix.shape[1] or len(set(order)) != len(order):
+        raise CJEError(
+            "target_policies must give one distinct name a column of target_policy_logprobs",
+            value=order,
+            hint=f"the matrix has {matrix.shape[1]} columns",
+        )
+    return matrix, order
+
+
+def covariate_columns(given: Mapping[str, ArrayLike] | None, n: int) -> Mapping[str, FloatArray]:
+    return MappingProxyType(
+        {name: float_column(f"covariate {name}", v, n) for name, v in (given or {}).items()}
+    )
+
+
+def group_columns(given: Mapping[str, Codes | Sequence[Any]] | None, n: int) -> Mapping[str, Codes]:
+    groups = {name: Codes.encode(values) for name, values in (given or {}).items()}
+    for name, codes in groups.items():
+        if len(codes) != n:
+            raise CJEError(f"group {name} must have one value a row", value=len(codes))
+    return MappingProxyType(groups)
+
+
+def text_column(name: str, given: Sequence[str] | pl.Series | None, n: int) -> Strings | None:
+    if given is None:
+        return None
+    column = given if isinstance(given, Strings) else Strings(given)
+    if len(column) != n:
+        raise CJEError(f"{name} must have one text a row", value=len(column))
+    return column
+
+
+def check_rater_rows(labels: RaterLabels, n: int) -> None:
+    if len(labels) and (int(labels.row.min()) < 0 or int(labels.row.max()) >= n):
+        raise CJEError(
+            "rater_labels points at a row that does not exist", value=int(labels.row.max())
+        )
+
+
+def is_categorical(values: Any) -> bool:
+    """Whether a new column is a group (names) and not a covariate (numbers)."""
+    if isinstance(values, Codes):
+        return True
+    return np.asarray(values).dtype.kind in "USO"
+
+
+def row_index(rows: ArrayLike, n: int) -> IntArray:
+    """A boolean mask or an integer index as an integer index."""
+    given = np.asarray(rows)
+    if given.dtype == np.bool_:
+        if given.shape != (n,):
+            raise CJEError("a mask must have one value a row", value=given.shape)
+        return np.flatnonzero(given)
+    if given.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    index = int_column("row index", given, given.size)
+    if int(index.min()) < -n or int(index.max()) >= n:
+        raise CJEError("row index out of range", value=int(index.max()), hint=f"there are {n} rows")
+    return np.where(index < 0, index + n, index)
+
+
+def concat_datasets(parts: Sequence[Dataset]) -> Dataset:
+    """Rows of all parts in order; see `Dataset.concat`."""
+    from cje.data.dataset import Dataset
+
+    first = parts[0]
+    for other in parts[1:]:
+        for name in ("judge_scale", "oracle_scale"):
+            if getattr(other, name) != getattr(first, name):
+                raise CJEError(
+                    f"cannot concatenate: {name} differs",
+                    value=(str(getattr(first, name)), str(getattr(other, name))),
+                    hint=f"read both with the same {name}",
+                )
+    targets = tuple(dict.fromkeys(name for part in parts for name in part.target_policies))
+    has_targets = any(part.target_policy_logprobs is not None for part in parts)
+    return Dataset.from_arrays(
+        prompt_id=first.prompt_id.concat(*(p.prompt_id for p in parts[1:])),
+        policy=first.policy.concat(*(p.policy for p in parts[1:])),
+        draw_idx=np.concatenate([p.draw_idx for p in parts]),
+        target_policy_logprobs=(
+            frozen(np.vstack([_aligned(p, targets) for p in parts]), np.float64)
+            if has_targets
+            else None
+        ),
+        target_policies=targets if has_targets else None,
+        rater_labels=_concat_raters(parts),
+        covariates={
+            name: _joined([p.covariates.get(name) for p in parts], parts)
+            for name in dict.fromkeys(n for p in parts for n in p.covariates)
+        },
+        groups=_concat_groups(parts),
+        prompt=_concat_text([p.prompt for p in parts]),
+        response=_concat_text([p.response for p in parts]),
+        judge_scale=first.judge_scale,
+        oracle_scale=first.oracle_scale,
+        metadata=_concat_metadata(parts),
+        **{
+            name: _joined([getattr(p, name) for p in parts], parts)
+            for name in ARRAYS
+            if name not in ("draw_idx", "target_policy_logprobs")
+            and any(getattr(p, name) is not None for p in parts)
+        },
+    )
+
+
+def _joined(blocks: Sequence[FloatArray | None], parts: Sequence[Dataset]) -> FloatArray:
+    filled = [
+        all_missing(len(part)) if block is None else block
+        for block, part in zip(blocks, parts, strict=True)
+    ]
+    return frozen(np.concatenate(filled), np.float64)
+
+
+def _aligned(part: Dataset, targets: Sequence[str]) -> FloatArray:
+    """The part's target log-probabilities with the columns of `targets`, NaN where it has none."""
+    matrix = np.full((len(part), len(targets)), np.nan)
+    if part.target_policy_logprobs is not None:
+        where = [targets.index(name) for name in part.target_policies]
+        matrix[:, where] = part.target_policy_logprobs
+    return matrix
+
+
+def _concat_raters(parts: Sequence[Dataset]) -> RaterLabels | None:
+    """All single labels; a part without raters keeps its labels as those of one rater each."""
+    if all(p.rater_labels is None for p in parts):
+        return None
+    rows, values, raters = [], [], []
+    offset = 0
+    for part in parts:
+        labels = part.rater_labels
+        if labels is None:
+            row = np.flatnonzero(part.is_labelled)
+            labels = RaterLabels.from_arrays(row, part.oracle_label[row])
+        rows.append(labels.row + offset)
+        values.append(labels.value)
+        raters.append(labels.rater)
+        offset += len(part)
+    return RaterLabels.from_arrays(
+        np.concatenate(rows), np.concatenate(values), raters[0].concat(*raters[1:])
+    )
+
+
+def _concat_groups(parts: Sequence[Dataset]) -> dict[str, Codes]:
+    groups: dict[str, Codes] = {}
+    for name in dict.fromkeys(n for p in parts for n in p.groups):
+        if any(name not in p.groups for p in parts):
+            raise CJEError(
+                f"cannot concatenate: group {name!r} is missing in one part",
+                hint="a subgroup cannot be unknown: add the column to every part or drop it",
+            )
+        groups[name] = parts[0].groups[name].concat(*(p.groups[name] for p in parts[1:]))
+    return groups
+
+
+def _concat_text(columns: Sequence[Strings | None]) -> Strings | None:
+    kept = [column for column in columns if column is not None]
+    # text is for looking at: kept only where every part has it
+    return kept[0].concat(*kept[1:]) if kept and len(kept) == len(columns) else None
+
+
+def _concat_metadata(parts: Iterable[Dataset]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for part in parts:
+        for key, value in part.metadata.items():
+            if key == "reading" and key in merged:
+                merged[key] = (*merged[key], *value)
+            else:
+                merged.setdefault(key, value)
+    return merged
+
+
+def same_columns(a: Dataset, b: Dataset) -> bool:
+    """Whether two data sets hold the same rows and columns; see `Dataset.__eq__`."""
+    plain = ("target_policies", "judge_scale", "oracle_scale", "prompt_id", "policy")
+    if len(a) != len(b) or any(getattr(a, name) != getattr(b, name) for name in plain):
+        return False
+    for name in ARRAYS:
+        if not _same_array(getattr(a, name), getattr(b, name)):
+            return False
+    if set(a.covariates) != set(b.covariates) or set(a.groups) != set(b.groups):
+        return False
+    return (
+        all(_same_array(a.covariates[k], b.covariates[k]) for k in a.covariates)
+        and all(a.groups[k] == b.groups[k] for k in a.groups)
+        and a.rater_labels == b.rater_labels
+        and a.prompt == b.prompt
+        and a.response == b.response
+    )
+
+
+def _same_array(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")

@@ -1,0 +1,285 @@
+"""`Dataset`: one evaluation as immutable columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cje.data import columns
+from cje.data.arrays import BoolArray, FloatArray, IntArray, frozen
+from cje.data.codes import Codes, Strings
+from cje.data.raters import RaterLabels
+from cje.data.scale import UNIT, Scale
+from cje.errors import CJEError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Dataset"]
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """One row per judged response; columns are read-only arrays of one length.
+
+    Build it with `from_arrays` or `cje.data.read`. Scores, labels and rewards are on [0, 1];
+    `judge_scale` and `oracle_scale` lead back to the user's ranges. A cluster is a prompt.
+
+    Attributes
+    ----------
+    prompt_id, policy : Codes
+        Which prompt, and which policy wrote the response.
+    draw_idx : int array
+        Number of the draw among the responses of one policy to one prompt.
+    judge_score : float array
+        NaN where a row has none.
+    judge_variance : float array, optional
+    oracle_label : float array
+        Mean over raters; NaN where the row is not labelled.
+    rater_labels : RaterLabels, optional
+        The single labels, where several raters were given.
+    label_propensity : float array, optional
+        Known probability with which the row was chosen for labelling.
+    base_policy_logprob : float array, optional
+        log-probability of the response under the policy that wrote it.
+    target_policy_logprobs : float array (n, K), optional
+        The same response under each of `target_policies`.
+    rewards : float array, optional
+        Calibrated rewards, added by calibration.
+    covariates : mapping name -> float array
+    groups : mapping name -> Codes
+        Subgroups.
+    prompt, response : Strings, optional
+    judge_scale, oracle_scale : Scale
+    metadata : mapping
+        ``metadata["reading"]`` lists, in words, what the reader recognised and assumed.
+
+    Examples
+    --------
+    >>> data = Dataset.from_arrays(prompt_id=["p1", "p2"], policy="new", judge_score=[0.4, 0.9],
+    ...                            oracle_label=[float("nan"), 1.0])
+    >>> len(data), data.policies, data.n_labelled
+    (2, ('new',), 1)
+    >>> data.select(data.is_labelled).prompt_id.decode()
+    ['p2']
+    """
+
+    prompt_id: Codes
+    policy: Codes
+    draw_idx: IntArray
+    judge_score: FloatArray
+    oracle_label: FloatArray
+    judge_variance: FloatArray | None = None
+    rater_labels: RaterLabels | None = None
+    label_propensity: FloatArray | None = None
+    base_policy_logprob: FloatArray | None = None
+    target_policy_logprobs: FloatArray | None = None
+    target_policies: tuple[str, ...] = ()
+    rewards: FloatArray | None = None
+    covariates: Mapping[str, FloatArray] = field(default_factory=lambda: _EMPTY)
+    groups: Mapping[str, Codes] = field(default_factory=lambda: _EMPTY)
+    prompt: Strings | None = None
+    response: Strings | None = None
+    judge_scale: Scale = UNIT
+    oracle_scale: Scale = UNIT
+    metadata: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        prompt_id: Codes | Sequence[Any] | np.ndarray[Any, Any],
+        policy: str | Codes | Sequence[str] | np.ndarray[Any, Any],
+        judge_score: ArrayLike | None = None,
+        oracle_label: ArrayLike | None = None,
+        judge_variance: ArrayLike | None = None,
+        rater_labels: RaterLabels | None = None,
+        draw_idx: ArrayLike | None = None,
+        label_propensity: ArrayLike | None = None,
+        base_policy_logprob: ArrayLike | None = None,
+        target_policy_logprobs: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        target_policies: Sequence[str] | None = None,
+        rewards: ArrayLike | None = None,
+        covariates: Mapping[str, ArrayLike] | None = None,
+        groups: Mapping[str, Codes | Sequence[Any]] | None = None,
+        prompt: Sequence[str] | pl.Series | None = None,
+        response: Sequence[str] | pl.Series | None = None,
+        judge_scale: Scale | tuple[float, float] | str = UNIT,
+        oracle_scale: Scale | tuple[float, float] | str = UNIT,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Dataset:
+        """A checked Dataset from columns that are on [0, 1] already.
+
+        Parameters
+        ----------
+        prompt_id : Codes, or sequence of str or int
+        policy : str (one policy for all rows), Codes, or sequence of str
+        judge_score, oracle_label, judge_variance, label_propensity, rewards : array, optional
+            On [0, 1] (variance at most 1/4, propensity in (0, 1]); NaN means missing. Without
+            `oracle_label` the mean of `rater_labels` is taken, where given.
+        draw_idx : int array, optional
+            By default the repeats of one (policy, prompt) are numbered 0, 1, ... in row order.
+            Where given, (policy, prompt_id, draw_idx) must be unique.
+        target_policy_logprobs : mapping name -> array, or array (n, K) with `target_policies`
+        judge_scale, oracle_scale : Scale, pair or text
+            The ranges the values had before they were mapped to [0, 1].
+
+        Raises
+        ------
+        CJEError
+            A column of another length, a value outside its range, a duplicate row.
+        """
+        prompts = Codes.encode(prompt_id)
+        n = len(prompts)
+        policies = columns.policy_codes(policy, n)
+        unit = columns.optional_unit_column
+        logprobs, names = columns.target_matrix(target_policy_logprobs, target_policies, n)
+        label = unit("oracle_label", oracle_label, n)
+        if rater_labels is not None:
+            columns.check_rater_rows(rater_labels, n)
+            if label is None:
+                label = frozen(rater_labels.row_means(n), np.float64)
+        score = unit("judge_score", judge_score, n)
+        return cls(
+            prompt_id=prompts,
+            policy=policies,
+            draw_idx=columns.draw_numbers(policies, prompts, draw_idx),
+            judge_score=columns.all_missing(n) if score is None else score,
+            oracle_label=columns.all_missing(n) if label is None else label,
+            judge_variance=columns.variance_column(judge_variance, n),
+            rater_labels=rater_labels,
+            label_propensity=columns.propensity_column(label_propensity, n),
+            base_policy_logprob=columns.optional_float_column(
+                "base_policy_logprob", base_policy_logprob, n
+            ),
+            target_policy_logprobs=logprobs,
+            target_policies=names,
+            rewards=unit("rewards", rewards, n),
+            covariates=columns.covariate_columns(covariates, n),
+            groups=columns.group_columns(groups, n),
+            prompt=columns.text_column("prompt", prompt, n),
+            response=columns.text_column("response", response, n),
+            judge_scale=Scale.parse(judge_scale),
+            oracle_scale=Scale.parse(oracle_scale),
+            metadata=MappingProxyType(dict(metadata or {})),
+        )
+
+    # ---- size and shape -------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.draw_idx)
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Names of the policies, in the order of their codes."""
+        return self.policy.names
+
+    @property
+    def n_prompts(self) -> int:
+        """Size of the prompt vocabulary (some prompts may have no row after `select`)."""
+        return self.prompt_id.n_names
+
+    @property
+    def is_labelled(self) -> BoolArray:
+        """Rows with an oracle label."""
+        return ~np.isnan(self.oracle_label)
+
+    @property
+    def n_labelled(self) -> int:
+        return int(np.count_nonzero(self.is_labelled))
+
+    @property
+    def has_logprobs(self) -> bool:
+        return self.base_policy_logprob is not None and self.target_policy_logprobs is not None
+
+    # ---- new data sets from this one --------------------------------------------------------
+
+    def select(self, rows: ArrayLike) -> Dataset:
+        """The rows of a boolean mask, or at an integer index (each row at most once).
+
+        Codes keep their whole vocabulary, so that codes of the parts remain comparable.
+        """
+        index = columns.row_index(rows, len(self))
+        if self.rater_labels is not None and len(np.unique(index)) != len(index):
+            raise CJEError("select with rater_labels cannot repeat a row")
+        changes: dict[str, Any] = {
+            name: None if (column := getattr(self, name)) is None else frozen(column[index], kind)
+            for name, kind in columns.ARRAYS.items()
+        }
+        for name in ("prompt_id", "policy", "prompt", "response"):
+            column = getattr(self, name)
+            changes[name] = None if column is None else column.take(index)
+        changes["covariates"] = MappingProxyType(
+            {k: frozen(v[index], np.float64) for k, v in self.covariates.items()}
+        )
+        changes["groups"] = MappingProxyType({k: v.take(index) for k, v in self.groups.items()})
+        if self.rater_labels is not None:
+            changes["rater_labels"] = self.rater_labels.select(index, len(self))
+        return replace(self, **changes)
+
+    def select_policy(self, name: str) -> Dataset:
+        """The rows of one policy."""
+        return self.select(self.policy.mask(name))
+
+    def concat(self, *others: Dataset) -> Dataset:
+        """This data set followed by the others; a column some lack is missing there."""
+        return columns.concat_datasets((self, *others))
+
+    def with_columns(self, **new: Any) -> Dataset:
+        """A copy with columns replaced or added.
+
+        A name of a `Dataset` attribute replaces it (checked as in `from_arrays`; None removes an
+        optional one); any other name adds a covariate (numbers) or a group (`Codes`, text).
+        """
+        arguments = {f.name: getattr(self, f.name) for f in fields(self)}
+        covariates, groups = dict(self.covariates), dict(self.groups)
+        if "target_policy_logprobs" in new and "target_policies" not in new:
+            arguments["target_policies"] = None
+            if isinstance(new["target_policy_logprobs"], np.ndarray):
+                arguments["target_policies"] = self.target_policies
+        for name, value in new.items():
+            if name in arguments:
+                arguments[name] = value
+            elif columns.is_categorical(value):
+                groups[name] = value
+                covariates.pop(name, None)
+            else:
+                covariates[name] = value
+                groups.pop(name, None)
+        for name, extra in (("covariates", covariates), ("groups", groups)):
+            if name not in new:
+                arguments[name] = extra
+        return Dataset.from_arrays(**arguments)
+
+    def with_metadata(self, **entries: Any) -> Dataset:
+        """A copy with entries added to `metadata`; columns are shared."""
+        return replace(self, metadata=MappingProxyType({**self.metadata, **entries}))
+
+    # ---- comparison and words ----------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        """Same rows, columns and scales; `metadata` (where they came from) does not count."""
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return columns.same_columns(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({len(self)} rows, {self.policy.n_names} policies, "
+            f"{self.n_prompts} prompts, {self.n_labelled} labelled)"
+        )
+
+    def summary(self) -> str:
+        """What is in the data, for a person."""
+        from cje.data.summary import describe
+
+        return describe(self)

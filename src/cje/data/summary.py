@@ -1,0 +1,94 @@
+"""What a `Dataset` holds, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cje.data.arrays import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from cje.data.dataset import Dataset
+
+__all__ = ["describe"]
+
+
+def describe(data: Dataset) -> str:
+    """A table of policies and a list of what else is there."""
+    scored = np.isfinite(data.judge_score)
+    lines = [
+        f"{len(data):,} rows, {data.policy.n_names} policies, {data.n_prompts:,} prompts, "
+        f"{data.n_labelled:,} labelled ({_share(data.n_labelled, len(data))})",
+        f"judge scale {data.judge_scale}, label scale {data.oracle_scale} (means below are on it)",
+        "",
+    ]
+    lines += _policy_table(data, scored)
+    extras = _extras(data)
+    if extras:
+        lines += ["", *extras]
+    return "\n".join(lines)
+
+
+def _policy_table(data: Dataset, scored: BoolArray) -> list[str]:
+    names = data.policy.names
+    codes, k = data.policy.codes, len(names)
+    rows = np.bincount(codes, minlength=k)
+    labelled = data.is_labelled
+    score = _means(codes[scored], data.judge_scale.from_unit(data.judge_score[scored]), k)
+    label = _means(codes[labelled], data.oracle_scale.from_unit(data.oracle_label[labelled]), k)
+    labels = np.bincount(codes[labelled], minlength=k)
+    width = max([len("policy"), *(min(len(name), 40) for name in names)])
+    table = [f"{'policy':<{width}} {'rows':>9} {'labels':>8} {'judge mean':>11} {'label mean':>11}"]
+    for i, name in enumerate(names):
+        shown = name if len(name) <= 40 else name[:37] + "..."
+        table.append(
+            f"{shown:<{width}} {rows[i]:>9,} {labels[i]:>8,} "
+            f"{_number(score[i]):>11} {_number(label[i]):>11}"
+        )
+    return table
+
+
+def _extras(data: Dataset) -> list[str]:
+    out = []
+    if len(data) and int(data.draw_idx.max()) > 0:
+        out.append(f"draws: up to {int(data.draw_idx.max()) + 1} a policy and prompt")
+    if data.judge_variance is not None:
+        out.append("judge variances: yes")
+    if data.rater_labels is not None:
+        raters = data.rater_labels
+        out.append(f"raters: {raters.rater.n_names}, {len(raters):,} single labels")
+    if data.label_propensity is not None:
+        out.append("label propensities: yes")
+    if data.target_policies:
+        out.append(f"log-probabilities under: {', '.join(data.target_policies)}")
+    if data.rewards is not None:
+        out.append("calibrated rewards: yes")
+    if data.covariates:
+        out.append(f"covariates: {', '.join(data.covariates)}")
+    if data.groups:
+        out.append(f"groups: {', '.join(data.groups)}")
+    notes = data.metadata.get("reading", ())
+    if notes:
+        out += ["reading:", *(f"  - {note}" for note in notes)]
+    return out
+
+
+def _means(
+    codes: IntArray,
+    values: FloatArray,
+    k: int,
+) -> FloatArray:
+    count = np.bincount(codes, minlength=k)
+    total = np.bincount(codes, weights=values, minlength=k)
+    means = np.full(k, np.nan)
+    np.divide(total, count, out=means, where=count > 0)
+    return means
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.4g}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "0%"
