@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cje.data.judge_score import JudgeScore as JudgeScore
     from cje.data.judge_score import JudgeScores as JudgeScores
     from cje.data.raters import RaterLabels as RaterLabels
-    from cje.data.read import read as read
+    from cje.data.reader import read as read
     from cje.data.sampler import PrecomputedSampler as PrecomputedSampler
     from cje.data.scale import Scale as Scale
 
@@ -32,7 +32,7 @@ _HOME = {
     "RaterLabels": "raters",
     "PrecomputedSampler": "sampler",
     "Scale": "scale",
-    "read": "read",
+    "read": "reader",
 }
 
 __all__ = sorted(_HOME)
