@@ -5,14 +5,17 @@ Matplotlib is imported when something is drawn, never before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from cje.inference.curve import CalibrationCurve
+
+FloatArray = NDArray[np.float64]
 
 __all__ = ["INK", "MUTED", "PALETTE", "draw_curve", "new_axes", "tidy"]
 
@@ -26,7 +29,7 @@ def new_axes(width: float = 5.2, height: float = 4.2) -> Axes:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", dpi=110)
-    return figure.subplots()  # type: ignore[no-any-return]
+    return figure.subplots()
 
 
 def tidy(ax: Axes) -> Axes:
@@ -62,7 +65,7 @@ def draw_curve(
             (0.0, 0.0), slope=1.0, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1
         )
     if curve.low is not None and curve.high is not None:
-        _draw_band(ax, curve, color)
+        _draw_band(ax, curve.x, curve.observed, (curve.low, curve.high), color)
     ax.plot(x, observed, color=color, linewidth=1.8, label=label, zorder=3)
     if show_counts and curve.counts is not None and len(x) > 0:
         _draw_counts(ax, curve, color)
@@ -76,12 +79,15 @@ def draw_curve(
     return ax
 
 
-def _draw_band(ax: Axes, curve: CalibrationCurve, color: str) -> None:
-    if len(curve) == 1:  # a band over one point has no area
-        spread: Any = np.array([curve.observed - curve.low, curve.high - curve.observed])
-        ax.errorbar(curve.x, curve.observed, yerr=spread, color=color, capsize=3, fmt="none")
+def _draw_band(
+    ax: Axes, x: FloatArray, observed: FloatArray, band: tuple[FloatArray, FloatArray], color: str
+) -> None:
+    low, high = band
+    if len(x) == 1:  # a band over one point has no area
+        spread = np.array([observed - low, high - observed])
+        ax.errorbar(x, observed, yerr=spread, color=color, capsize=3, fmt="none")
         return
-    ax.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.18, linewidth=0, zorder=2)
+    ax.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0, zorder=2)
 
 
 def _draw_counts(ax: Axes, curve: CalibrationCurve, color: str) -> None:

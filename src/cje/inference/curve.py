@@ -1,4 +1,4 @@
-"""`CalibrationCurve`: predicted against observed, with a band; one object for every kind of score."""
+"""`CalibrationCurve`: predicted against observed, with a band; for every kind of score."""
 
 from __future__ import annotations
 

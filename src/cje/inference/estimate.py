@@ -190,7 +190,8 @@ class InfluenceEstimate:
         r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is)."""
         third = np.einsum("gk,gk,gk->k", self.influence, self.influence, self.influence)
         cubed = self.standard_errors() ** 3
-        return np.divide(third, cubed, out=np.zeros_like(third), where=cubed > 0)
+        safe = np.where(cubed > 0, cubed, np.inf)
+        return np.asarray(third / safe)
 
     # ---- inference -----------------------------------------------------------------------------
 
