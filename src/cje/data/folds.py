@@ -1,0 +1,161 @@
+"""The one fold system: a prompt's fold follows from its id, the number of folds and the seed.
+
+A prompt id is hashed over its UTF-8 bytes to 64 bits. The seed and the number of folds are hashed to a
+key, which is mixed into the digest before a final avalanche, so that partitions for different seeds
+or fold counts are independent of each other. Nothing else enters: not the row order, the batch, the
+process or the platform.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.errors import CJEError
+
+__all__ = ["get_fold", "get_folds"]
+
+_WORD = 8
+_MASK = (1 << 64) - 1
+# Odd constants of the SplitMix64 finaliser (Steele, Lea and Flood 2014) and the golden ratio.
+_MULTIPLY_1 = 0xBF58476D1CE4E5B9
+_MULTIPLY_2 = 0x94D049BB133111EB
+_GOLDEN = 0x9E3779B97F4A7C15
+
+_UintArray = NDArray[np.uint64]
+
+
+@runtime_checkable
+class _Coded(Protocol):
+    """Integer codes into a vocabulary, as `cje.data.Codes` has them."""
+
+    @property
+    def codes(self) -> NDArray[np.int64]: ...
+    @property
+    def names(self) -> Sequence[str]: ...
+
+
+def get_fold(prompt_id: str, n_folds: int, seed: int = 42) -> int:
+    """Fold of one prompt: an integer in ``0 .. n_folds - 1``.
+
+    Examples
+    --------
+    >>> [get_fold(p, 5, 42) for p in ("p1", "p2", "p3")] == get_folds(["p1", "p2", "p3"], 5, 42).tolist()
+    True
+    """
+    key = _key(n_folds, seed)
+    digest = _digest(_encode(prompt_id))
+    return (_mix(_mix(digest ^ key) + key) * n_folds) >> 64
+
+
+def get_folds(
+    prompt_ids: Sequence[str] | _Coded, n_folds: int, seed: int = 42
+) -> NDArray[np.int64]:
+    """Fold of every prompt; elementwise equal to `get_fold`.
+
+    Parameters
+    ----------
+    prompt_ids : sequence of str, or an object with `codes` and `names`
+        With codes, each distinct name is hashed once.
+    n_folds : int
+        At least 1.
+    seed : int
+        Any integer.
+
+    Returns
+    -------
+    ndarray of int64
+
+    Notes
+    -----
+    The 64-bit hash ``h`` becomes ``floor(h * n_folds / 2^64)``; no fold's probability differs from
+    ``1 / n_folds`` by more than ``2^-64``.
+    """
+    if isinstance(prompt_ids, _Coded):
+        return get_folds(prompt_ids.names, n_folds, seed)[prompt_ids.codes]
+    if isinstance(prompt_ids, str):
+        raise CJEError(
+            "prompt_ids must be a sequence of ids, not one string",
+            value=prompt_ids,
+            hint="use get_fold for one id",
+        )
+    key = np.uint64(_key(n_folds, seed))
+    digests = _digests([_encode(prompt_id) for prompt_id in prompt_ids])
+    hashed = _mix_array(_mix_array(digests ^ key) + key)
+    return _reduce(hashed, n_folds)
+
+
+def _encode(prompt_id: str) -> bytes:
+    try:
+        # JSON may hold a lone surrogate; it is an id like any other.
+        return prompt_id.encode("utf-8", "surrogatepass")
+    except AttributeError:
+        raise CJEError(
+            "a prompt id must be a string", value=prompt_id, hint="convert ids with str() first"
+        ) from None
+
+
+def _key(n_folds: int, seed: int) -> int:
+    try:
+        folds, start = operator.index(n_folds), operator.index(seed)
+    except TypeError:
+        raise CJEError("n_folds and seed must be integers", value=(n_folds, seed)) from None
+    if not 1 <= folds < 1 << 31:
+        raise CJEError("n_folds must be at least 1 (and below 2^31)", value=n_folds)
+    return _digest(f"{start}/{folds}".encode())
+
+
+def _mix(h: int) -> int:
+    h &= _MASK
+    h = ((h ^ (h >> 30)) * _MULTIPLY_1) & _MASK
+    h = ((h ^ (h >> 27)) * _MULTIPLY_2) & _MASK
+    return h ^ (h >> 31)
+
+
+def _digest(data: bytes) -> int:
+    """64-bit hash of bytes: absorb little-endian words one by one, each with a full mix."""
+    h = _mix(len(data) + _GOLDEN)
+    for start in range(0, len(data), _WORD):
+        h = _mix((h ^ int.from_bytes(data[start : start + _WORD], "little")) + _GOLDEN)
+    return h
+
+
+def _mix_array(h: _UintArray) -> _UintArray:
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(_MULTIPLY_1)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(_MULTIPLY_2)
+    return cast(_UintArray, h ^ (h >> np.uint64(31)))
+
+
+def _digests(encoded: list[bytes]) -> _UintArray:
+    """`_digest` of many byte strings at once."""
+    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    golden = np.uint64(_GOLDEN)
+    h = _mix_array(lengths.astype(np.uint64) + golden)
+    buffer = b"".join(encoded) + bytes(_WORD)
+    # Every byte position read as the little-endian word that starts there.
+    words = np.ndarray(len(buffer) - _WORD + 1, dtype="<u8", buffer=buffer, strides=(1,))
+    starts = np.cumsum(lengths) - lengths
+    rows = np.flatnonzero(lengths > 0)
+    done = 0
+    while len(rows):
+        word = words[starts[rows] + done].astype(np.uint64)
+        left = lengths[rows] - done
+        unused = np.uint64(8) * (_WORD - np.minimum(left, _WORD)).astype(np.uint64)
+        word = (word << unused) >> unused
+        h[rows] = _mix_array((h[rows] ^ word) + golden)
+        done += _WORD
+        rows = rows[left > _WORD]
+    return h
+
+
+def _reduce(h: _UintArray, n_folds: int) -> NDArray[np.int64]:
+    """High word of the 128-bit product ``h * n_folds``, from two 32-bit halves."""
+    half = np.uint64(32)
+    n = np.uint64(n_folds)
+    high = (h >> half) * n
+    low = ((h & np.uint64(0xFFFFFFFF)) * n) >> half
+    return ((high + low) >> half).astype(np.int64)

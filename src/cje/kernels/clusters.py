@@ -1,0 +1,40 @@
+"""Sums of rows by cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cje.kernels.arrays import FloatArray
+
+__all__ = ["cluster_sums"]
+
+
+def cluster_sums(values: ArrayLike, codes: ArrayLike, n_clusters: int) -> FloatArray:
+    """Sum the rows of each cluster.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,) or (n, K)
+    codes : array_like of int, shape (n,)
+        Cluster of each row, in ``0 .. n_clusters - 1``.
+    n_clusters : int
+
+    Returns
+    -------
+    ndarray, shape (n_clusters,) or (n_clusters, K)
+        Zero for a cluster without rows.
+
+    Examples
+    --------
+    >>> cluster_sums([1.0, 2.0, 4.0], [1, 0, 1], 3).tolist()
+    [2.0, 5.0, 0.0]
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    index = np.asarray(codes)
+    if rows.ndim == 1:
+        return np.bincount(index, weights=rows, minlength=n_clusters)
+    sums = np.empty((n_clusters, rows.shape[1]))
+    for k in range(rows.shape[1]):
+        sums[:, k] = np.bincount(index, weights=rows[:, k], minlength=n_clusters)
+    return sums
