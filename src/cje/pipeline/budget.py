@@ -1,0 +1,86 @@
+"""Caps on calls and money that hold even with many calls in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from cje.errors import CJEError
+
+__all__ = ["Budget", "BudgetError", "Price"]
+
+
+class BudgetError(CJEError):
+    """The configured budget is used up; finished calls are kept."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Money for a million tokens, in whatever currency the budget uses."""
+
+    prompt_per_million: float = 0.0
+    completion_per_million: float = 0.0
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Price of one call."""
+        return (
+            prompt_tokens * self.prompt_per_million
+            + completion_tokens * self.completion_per_million
+        ) / 1e6
+
+
+class Budget:
+    """Counts attempts and money; refuses an attempt that could pass a cap.
+
+    Each attempt reserves the most it can cost before it starts and settles what it did cost
+    afterwards. An attempt that only fits once others have settled waits for them.
+    """
+
+    def __init__(
+        self,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        *,
+        calls: int = 0,
+        cost: float = 0.0,
+    ) -> None:
+        self.max_calls, self.max_cost = max_calls, max_cost
+        self.calls, self.cost = calls, cost
+        self._reserved = 0.0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def reserve(self, bound: float) -> None:
+        """Take one attempt of at most `bound` money, or raise `BudgetError`."""
+        if self.max_calls is not None and self.calls >= self.max_calls:
+            raise BudgetError(
+                f"the budget of {self.max_calls} calls is used up",
+                where="budget.max_calls",
+                hint="raise it and run the same command again: finished calls are kept",
+            )
+        if self.max_cost is not None:
+            while self.cost + self._reserved + bound > self.max_cost:
+                if not self._reserved:
+                    raise BudgetError(
+                        f"the next call could cost {bound:.6f}, and {self.cost:.6f} of the budget "
+                        f"of {self.max_cost:g} is spent",
+                        where="budget.max_cost",
+                        hint="raise it and run the same command again: finished calls are kept",
+                    )
+                waiter = asyncio.get_running_loop().create_future()
+                self._waiting.append(waiter)
+                await waiter
+            self._reserved += bound
+        self.calls += 1
+
+    def settle(self, bound: float, cost: float) -> None:
+        """Give the reservation back and book what the attempt cost."""
+        self.cost += cost
+        if self.max_cost is not None:
+            # Exact zero when nothing is in flight: sums of floats would leave crumbs.
+            self._reserved = max(0.0, self._reserved - bound)
+            if self._reserved < 1e-12:
+                self._reserved = 0.0
+            waiting, self._waiting = self._waiting, []
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)

@@ -1,0 +1,154 @@
+"""Stage outputs: Parquet chunks with content hashes, named by what they were made from.
+
+A chunk's name is the fingerprint of (stage, the stage's own settings, the content hash of the input
+chunk). A changed setting therefore changes the names of exactly the chunks that depend on it, and an
+input that comes out with the same bytes leaves everything after it untouched.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cje.errors import CJEError
+from cje.pipeline.disk import disk_error, write_atomically
+from cje.pipeline.hashing import content_hash
+from cje.pipeline.store import CallStore
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Chunk", "RowStream", "chunk_exists", "chunk_path", "load_chunk", "write_chunk"]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A complete chunk file: where it is, its content hash, its rows and its error rows."""
+
+    stage: str
+    name: str
+    sha256: str
+    bytes: int
+    rows: int
+    errors: int
+
+
+def chunk_path(work_dir: str | Path, stage: str, name: str) -> Path:
+    """Where the chunk `name` of `stage` lives. Names are hexadecimal digests, never user text."""
+    return Path(work_dir) / "chunks" / stage / f"{name}.parquet"
+
+
+def chunk_exists(work_dir: str | Path, stage: str, name: str) -> bool:
+    """Whether the chunk is on disk. Files appear by renaming, so an existing one is whole."""
+    return chunk_path(work_dir, stage, name).is_file()
+
+
+def load_chunk(
+    work_dir: str | Path, stage: str, name: str, *, sha256: str | None = None
+) -> list[Row]:
+    """The rows of a chunk; with `sha256`, after checking that the bytes are the recorded ones."""
+    return read_frame(work_dir, stage, name, sha256=sha256).to_dicts()
+
+
+def read_frame(
+    work_dir: str | Path,
+    stage: str,
+    name: str,
+    *,
+    sha256: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """A chunk as a data frame."""
+    import polars as pl
+
+    path = chunk_path(work_dir, stage, name)
+    with disk_error(path.parent):
+        data = path.read_bytes()
+    if sha256 is not None and content_hash(data) != sha256:
+        raise CJEError(
+            "a stage output was changed after it was written",
+            where=str(path),
+            hint="delete this file and run the same command again: it is rebuilt from the store",
+        )
+    return pl.read_parquet(io.BytesIO(data), columns=None if columns is None else list(columns))
+
+
+def write_chunk(
+    work_dir: str | Path,
+    store: CallStore,
+    stage: str,
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    schema: Mapping[str, Any],
+) -> Chunk:
+    """Write rows as one Parquet file (temporary name, fsync, rename) and record its hash."""
+    import polars as pl
+
+    frame = pl.DataFrame(list(rows), schema=dict(schema), orient="row")
+    buffer = io.BytesIO()
+    # Fixed options: the same rows give the same bytes, whoever writes them.
+    frame.write_parquet(
+        buffer, compression="zstd", compression_level=3, statistics=False, row_group_size=1 << 20
+    )
+    data = buffer.getvalue()
+    write_atomically(chunk_path(work_dir, stage, name), data)
+    errors = sum(row.get("error") is not None for row in rows)
+    chunk = Chunk(stage, name, content_hash(data), len(data), len(rows), errors)
+    store.record_chunk(stage, name, chunk.sha256, chunk.bytes, chunk.rows, chunk.errors)
+    return chunk
+
+
+def find_chunk(work_dir: str | Path, store: CallStore, stage: str, name: str) -> Chunk | None:
+    """The recorded chunk, if its file is there with the recorded size."""
+    found = store.find_chunk(stage, name)
+    if found is None:
+        return None
+    sha256, size, rows, errors = found
+    try:
+        actual = chunk_path(work_dir, stage, name).stat().st_size
+    except OSError:
+        return None  # gone: the stage writes it again from the store
+    return Chunk(stage, name, sha256, size, rows, errors) if actual == size else None
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """The output of a stage: chunks on disk, read one at a time.
+
+    It stands where the seed's code passes a list of rows; iterating gives the rows in order without
+    ever holding more than one chunk.
+    """
+
+    work_dir: Path
+    stage: str
+    chunks: tuple[Chunk, ...]
+
+    def __len__(self) -> int:
+        return sum(chunk.rows for chunk in self.chunks)
+
+    def __iter__(self) -> Iterator[Row]:
+        for chunk in self.chunks:
+            yield from self.load(chunk)
+
+    @property
+    def errors(self) -> int:
+        """Rows that carry an error."""
+        return sum(chunk.errors for chunk in self.chunks)
+
+    def load(self, chunk: Chunk) -> list[Row]:
+        """The rows of one chunk, checked against its recorded hash."""
+        return load_chunk(self.work_dir, chunk.stage, chunk.name, sha256=chunk.sha256)
+
+    def columns(self, *names: str) -> pl.DataFrame:
+        """Some columns of all rows (numbers and ids: small), as a data frame."""
+        import polars as pl
+
+        return pl.concat(
+            read_frame(self.work_dir, c.stage, c.name, sha256=c.sha256, columns=names)
+            for c in self.chunks
+        )

@@ -1,0 +1,297 @@
+"""The store of model calls: one SQLite file, written in grouped commits, that survives ``kill -9``.
+
+Design
+------
+* A call is a row under a key made from everything that matters to its answer (`CallKeys`), so a key
+  that is present is work that never has to be paid for again.
+* Write-ahead logging with ``synchronous=NORMAL``: a commit survives the death of the process, however
+  it dies. After a power cut the file is intact but the last fraction of a second may be missing;
+  ``durability: full`` in the configuration asks for an fsync at every commit and closes that gap.
+* Answers are committed in groups (up to `GROUP_ROWS`, at most `GROUP_SECONDS` late). `put` returns
+  only after its group is committed: nothing is counted that is not on disk.
+* Recipes carry running totals (calls, tokens, money), updated in the same transaction, so a status or
+  a budget check reads a handful of rows whatever the size of the run.
+
+Answers are JSON text. There is no pickle anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cje.errors import CJEError
+from cje.pipeline.disk import disk_error
+from cje.pipeline.hashing import CallKeys
+
+__all__ = ["CallRecord", "CallStore", "RecipeTotals"]
+
+SCHEMA_VERSION = 1
+GROUP_ROWS = 512
+GROUP_SECONDS = 0.01
+_LOOKUP = 900  # keys in one SELECT: below the variable limit of every SQLite build
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS recipes (
+  id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, stage TEXT NOT NULL, identity TEXT NOT NULL,
+  calls INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
+  prompt_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0,
+  cost REAL NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS calls (
+  id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, recipe INTEGER NOT NULL, answer TEXT NOT NULL,
+  attempts INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS failures (
+  key BLOB PRIMARY KEY, recipe INTEGER NOT NULL, reason TEXT NOT NULL, message TEXT NOT NULL,
+  attempts INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS chunks (
+  stage TEXT NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
+  rows INTEGER NOT NULL, errors INTEGER NOT NULL, PRIMARY KEY (stage, name));
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One finished call, or one given up (then `reason` is set and `answer` is empty)."""
+
+    key: bytes
+    recipe: bytes
+    answer: dict[str, Any]
+    attempts: int = 1
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    reason: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeTotals:
+    """What one recipe has used so far."""
+
+    stage: str
+    identity: dict[str, Any]
+    digest: bytes
+    calls: int
+    attempts: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+
+
+class CallStore:
+    """The calls of one work folder.
+
+    Parameters
+    ----------
+    path : Path
+        The SQLite file; created when absent.
+    durability : {"normal", "full"}
+        See the module's text.
+    read_only : bool
+        Open an existing file without writing (for ``cje status`` beside a running run).
+    """
+
+    def __init__(self, path: Path, *, durability: str = "normal", read_only: bool = False) -> None:
+        self.path = path
+        self._pending: list[CallRecord] = []
+        self._group: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._recipes: dict[bytes, int] = {}
+        with disk_error(path.parent):
+            self._db = _open(path, durability, read_only)
+        found = self._db.execute("SELECT value FROM meta WHERE name='schema'").fetchone()
+        if found is None or int(found[0]) != SCHEMA_VERSION:
+            self._db.close()
+            raise CJEError(
+                "the store was written by another version of this package",
+                where=str(path),
+                value=None if found is None else found[0],
+                hint=f"this version reads schema {SCHEMA_VERSION}; use another work_dir",
+            )
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
+        """Answers of those `keys` that are finished."""
+        found: dict[bytes, dict[str, Any]] = {}
+        for part in _parts(keys):
+            marks = ",".join("?" * len(part))
+            rows = self._db.execute(f"SELECT key, answer FROM calls WHERE key IN ({marks})", part)
+            found.update((key, json.loads(answer)) for key, answer in rows)
+        return found
+
+    def count_known(self, keys: Sequence[bytes]) -> int:
+        """How many of `keys` are finished (reads the index only)."""
+        return sum(
+            self._db.execute(
+                f"SELECT count(*) FROM calls WHERE key IN ({','.join('?' * len(part))})", part
+            ).fetchone()[0]
+            for part in _parts(keys)
+        )
+
+    def all_keys(self) -> Iterable[tuple[bytes]]:
+        """Every finished key, as SQLite hands them out."""
+        return self._db.execute("SELECT key FROM calls")
+
+    def totals(self) -> list[RecipeTotals]:
+        """Running totals of every recipe, in the order in which they first appeared."""
+        rows = self._db.execute(
+            "SELECT stage, identity, digest, calls, attempts, prompt_tokens, completion_tokens, cost"
+            " FROM recipes ORDER BY id"
+        )
+        return [RecipeTotals(row[0], json.loads(row[1]), *row[2:]) for row in rows]
+
+    def spent(self) -> tuple[int, float]:
+        """Attempts made and money spent so far, over all runs in this folder."""
+        row = self._db.execute(
+            "SELECT coalesce(sum(attempts), 0), coalesce(sum(cost), 0) FROM recipes"
+        ).fetchone()
+        return int(row[0]), float(row[1])
+
+    def failures(self) -> list[tuple[str, str, int]]:
+        """Calls given up: (stage, reason, count), most frequent first."""
+        return list(
+            self._db.execute(
+                "SELECT r.stage, f.reason, count(*) AS n FROM failures f JOIN recipes r"
+                " ON r.id = f.recipe GROUP BY r.stage, f.reason ORDER BY n DESC, 1, 2"
+            )
+        )
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def register(self, keys: CallKeys) -> None:
+        """Record a recipe, so that its calls can refer to it."""
+        if keys.digest in self._recipes:
+            return
+        with disk_error(self.path.parent):
+            self._db.execute(
+                "INSERT OR IGNORE INTO recipes (digest, stage, identity) VALUES (?, ?, ?)",
+                (keys.digest, keys.stage, keys.identity),
+            )
+        row = self._db.execute("SELECT id FROM recipes WHERE digest = ?", (keys.digest,)).fetchone()
+        self._recipes[keys.digest] = int(row[0])
+
+    async def put(self, record: CallRecord) -> None:
+        """Queue `record` and return once its group is committed."""
+        loop = asyncio.get_running_loop()
+        self._pending.append(record)
+        if self._group is None:
+            self._group = loop.create_future()
+            self._timer = loop.call_later(GROUP_SECONDS, self._flush)
+        group = self._group
+        if len(self._pending) >= GROUP_ROWS:
+            self._flush()
+        await group
+
+    def put_many(self, records: Sequence[CallRecord]) -> None:
+        """Commit `records` in one transaction, now."""
+        with disk_error(self.path.parent):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._write(records)
+                self._db.execute("COMMIT")
+            except BaseException:
+                # SQLite may have rolled back by itself (a full disk does that).
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _write(self, records: Sequence[CallRecord]) -> None:
+        done = [r for r in records if r.reason is None]
+        lost = [r for r in records if r.reason is not None]
+        self._db.executemany(
+            "INSERT OR IGNORE INTO calls (key, recipe, answer, attempts) VALUES (?, ?, ?, ?)",
+            [(r.key, self._recipes[r.recipe], _text(r.answer), r.attempts) for r in done],
+        )
+        if lost:
+            self._db.executemany(
+                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)",
+                [(r.key, self._recipes[r.recipe], r.reason, r.message, r.attempts) for r in lost],
+            )
+        totals: dict[bytes, list[float]] = {}
+        for r in records:
+            sums = totals.setdefault(r.recipe, [0, 0, 0, 0, 0.0])
+            sums[0] += r.reason is None
+            sums[1] += r.attempts
+            sums[2] += r.prompt_tokens
+            sums[3] += r.completion_tokens
+            sums[4] += r.cost
+        self._db.executemany(
+            "UPDATE recipes SET calls = calls + ?, attempts = attempts + ?,"
+            " prompt_tokens = prompt_tokens + ?, completion_tokens = completion_tokens + ?,"
+            " cost = cost + ? WHERE id = ?",
+            [(*sums, self._recipes[digest]) for digest, sums in totals.items()],
+        )
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        records, group = self._pending, self._group
+        self._pending, self._group, self._timer = [], None, None
+        if group is None:
+            return
+        try:
+            self.put_many(records)
+        except BaseException as error:
+            # Everyone who waits for this group must hear why it was not committed.
+            group.set_exception(error)
+            if not isinstance(error, CJEError):
+                raise
+        else:
+            group.set_result(None)
+
+    def close(self) -> None:
+        """Commit what is queued, fold the log into the file, close."""
+        try:
+            self._flush()
+            with disk_error(self.path.parent):
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._db.close()
+
+    # -- chunks of stage output --------------------------------------------------------------
+
+    def record_chunk(
+        self, stage: str, name: str, sha256: str, size: int, rows: int, errors: int
+    ) -> None:
+        """Remember a chunk file that is complete on disk."""
+        with disk_error(self.path.parent):
+            self._db.execute(
+                "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?)",
+                (stage, name, sha256, size, rows, errors),
+            )
+
+    def find_chunk(self, stage: str, name: str) -> tuple[str, int, int, int] | None:
+        """(sha256, bytes, rows, errors) of a recorded chunk."""
+        row = self._db.execute(
+            "SELECT sha256, bytes, rows, errors FROM chunks WHERE stage = ? AND name = ?",
+            (stage, name),
+        ).fetchone()
+        return None if row is None else (str(row[0]), int(row[1]), int(row[2]), int(row[3]))
+
+
+def _text(answer: dict[str, Any]) -> str:
+    return json.dumps(answer, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _parts(keys: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+    return (keys[start : start + _LOOKUP] for start in range(0, len(keys), _LOOKUP))
+
+
+def _open(path: Path, durability: str, read_only: bool) -> sqlite3.Connection:
+    if read_only:
+        return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(path, isolation_level=None, timeout=10)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
+    db.execute("PRAGMA cache_size=-65536")  # 64 MiB: the key index of about a million calls
+    db.executescript(_SCHEMA)
+    db.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
+    return db
