@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cje.data.dataset import Dataset as Dataset
     from cje.data.folds import get_fold as get_fold
     from cje.data.folds import get_folds as get_folds
+    from cje.data.folds import get_row_folds as get_row_folds
     from cje.data.judge_score import JudgeScore as JudgeScore
     from cje.data.judge_score import JudgeScores as JudgeScores
     from cje.data.raters import RaterLabels as RaterLabels
@@ -27,6 +28,7 @@ _HOME = {
     "Dataset": "dataset",
     "get_fold": "folds",
     "get_folds": "folds",
+    "get_row_folds": "folds",
     "JudgeScore": "judge_score",
     "JudgeScores": "judge_score",
     "RaterLabels": "raters",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cje.errors import CJEError
 
-__all__ = ["get_fold", "get_folds"]
+__all__ = ["get_fold", "get_folds", "get_row_folds"]
 
 _WORD = 8
 _MASK = (1 << 64) - 1
@@ -87,6 +87,19 @@ def get_folds(
     digests = _digests([_encode(prompt_id) for prompt_id in prompt_ids])
     hashed = _mix_array(_mix_array(digests ^ key) + key)
     return _reduce(hashed, n_folds)
+
+
+def get_row_folds(n_rows: int, n_folds: int, seed: int = 42) -> NDArray[np.int64]:
+    """Fold of every row of plain arrays that come without prompt ids: row i is its own prompt.
+
+    Examples
+    --------
+    >>> get_row_folds(6, 3).tolist() == get_row_folds(9, 3).tolist()[:6]
+    True
+    """
+    key = np.uint64(_key(n_folds, seed))
+    rows = _mix_array(np.arange(n_rows, dtype=np.uint64) + np.uint64(_GOLDEN))
+    return _reduce(_mix_array((rows ^ key) + key), n_folds)
 
 
 def _encode(prompt_id: str) -> bytes:

@@ -166,7 +166,8 @@ def natural_spline_basis(x: ArrayLike, knots: ArrayLike) -> FloatArray:
     t = np.asarray(knots, dtype=np.float64)
     span = t[-1] - t[0]
     gap = t[-1] - t[-2]
-    cubes = np.maximum(values[:, None] - t, 0.0) ** 3 / span**2
+    cubes = np.maximum(values[:, None] - t, 0.0) / np.cbrt(span * span)
+    cubes *= cubes * cubes  # products, not a power: quicker, and the same bits on every machine
     to_last = (t[-1] - t[:-2]) / gap
     to_second_last = (t[-2] - t[:-2]) / gap
     curved = cubes[:, :-2] - cubes[:, -2:-1] * to_last + cubes[:, -1:] * to_second_last
