@@ -32,8 +32,8 @@ def lowess(
     x, y : array_like
         Covariate and response, in any order; finite.
     w : array_like, optional
-        Non-negative weights of the rows in the local fits. The neighbourhood is a share of the number
-        of rows with positive weight, as in R's ``loess``; a row of weight zero counts as absent.
+        Non-negative weights of the rows in the local fits. The neighbourhood is a share of the
+        number of rows with positive weight; a row of weight zero counts as absent.
     frac : float
         Share of the rows in each neighbourhood.
     delta : float
@@ -122,7 +122,7 @@ def _local_line(
     np.subtract(1.0, kernel, out=kernel)
     kernel *= kernel * kernel
     kernel *= weight
-    total = kernel.sum()
+    total = float(kernel.sum())
     if total == 0.0:
         return float(y[position])
     centre = float(kernel @ distance) / total
@@ -133,7 +133,7 @@ def _local_line(
     # A window whose weight sits on one point has no slope.
     if spread <= 1e-12 * total * radius * radius:
         return level
-    return level - centre * float(kernel @ y) / spread
+    return level - centre * (float(kernel @ y) / spread)
 
 
 def natural_spline_basis(x: ArrayLike, knots: ArrayLike) -> FloatArray:
@@ -166,8 +166,9 @@ def natural_spline_basis(x: ArrayLike, knots: ArrayLike) -> FloatArray:
     t = np.asarray(knots, dtype=np.float64)
     span = t[-1] - t[0]
     gap = t[-1] - t[-2]
-    cubes = np.maximum(values[:, None] - t, 0.0) / np.cbrt(span * span)
+    cubes = np.maximum(values[:, None] - t, 0.0)
     cubes *= cubes * cubes  # products, not a power: quicker, and the same bits on every machine
+    cubes /= span * span
     to_last = (t[-1] - t[:-2]) / gap
     to_second_last = (t[-2] - t[:-2]) / gap
     curved = cubes[:, :-2] - cubes[:, -2:-1] * to_last + cubes[:, -1:] * to_second_last
