@@ -1,0 +1,310 @@
+"""Judge score -> reward on plain arrays: one model, its cross-fitted siblings, cheap refits.
+
+The estimators' entry point is `fit_reward_model`; `JudgeCalibrator` wraps the same objects in
+scikit-learn's manners. Labelled rows are first aggregated to their distinct scores, so that a
+refit under new row weights costs O(distinct scores), not O(rows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.calibration.first_stage import FirstStage, fit_first_stage
+from cje.calibration.labels import LabelTable
+from cje.calibration.selection import (
+    MIN_LABELS_TWO_STAGE,
+    ModeSelection,
+    monotone_suffices,
+    select_mode,
+)
+from cje.errors import CJEError
+from cje.kernels.isotonic import isotonic_fit, isotonic_predict
+
+__all__ = ["CrossFittedRewardModel", "RewardModel", "fit_reward_model"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MODES = ("auto", "monotone", "two_stage")
+_CHUNK = 16_384  # rows whose spline columns stay in cache
+
+
+@dataclass(frozen=True)
+class RewardModel:
+    """One fitted map from judge score (and covariates) to reward, as plain arrays.
+
+    Monotone: r(s) = iso(s). Two-stage: r(s, x) = iso(g(s, x)), with g a spline and iso the isotonic
+    regression of the label on g. Between knots the map is linear, outside them constant, and the
+    result is clipped to [0, 1].
+    """
+
+    x_knots: FloatArray
+    y_knots: FloatArray
+    first_stage: FirstStage | None = None
+
+    @property
+    def mode(self) -> str:
+        """``"monotone"`` or ``"two_stage"``."""
+        return "monotone" if self.first_stage is None else "two_stage"
+
+    def index(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
+        """The ordering the isotonic stage sees: S itself, or T = g(S, X)."""
+        if self.first_stage is None:
+            return scores
+        out = np.empty(len(scores))
+        for start in range(0, len(scores), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            part = None if covariates is None else covariates[rows]
+            out[rows] = self.first_stage.index(scores[rows], part)
+        return out
+
+    def predict(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
+        """Reward of every row; the same bits whatever the batch."""
+        value = isotonic_predict(self.x_knots, self.y_knots, self.index(scores, covariates))
+        return np.clip(value, 0.0, 1.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; floats survive the trip exactly."""
+        return {
+            "x_knots": self.x_knots.tolist(),
+            "y_knots": self.y_knots.tolist(),
+            "first_stage": None if self.first_stage is None else self.first_stage.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> RewardModel:
+        """The inverse of `to_dict`."""
+        first = data["first_stage"]
+        return cls(
+            np.asarray(data["x_knots"], dtype=np.float64),
+            np.asarray(data["y_knots"], dtype=np.float64),
+            None if first is None else FirstStage.from_dict(first),
+        )
+
+
+@dataclass(frozen=True)
+class CrossFittedRewardModel:
+    """The all-data model and, for each fold, the model that never saw that fold.
+
+    Parameters
+    ----------
+    full : RewardModel
+        Fitted on every label.
+    folds : tuple of RewardModel
+        ``folds[k]`` is fitted on the labels outside fold k; empty where no folds were given.
+    selection : ModeSelection
+        Which mode was chosen and why.
+    table : LabelTable, optional
+        The aggregated labels, for `refit` and `leave_out`; absent after loading from JSON.
+    """
+
+    full: RewardModel
+    folds: tuple[RewardModel, ...]
+    selection: ModeSelection
+    table: LabelTable | None = None
+
+    @property
+    def mode(self) -> str:
+        """The mode all the models share."""
+        return self.full.mode
+
+    @property
+    def n_folds(self) -> int:
+        """Number of fold models."""
+        return len(self.folds)
+
+    def predict(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
+        """All-data reward of every row."""
+        return self.full.predict(scores, covariates)
+
+    def predict_oof(
+        self, scores: FloatArray, fold_ids: IntArray, covariates: FloatArray | None = None
+    ) -> FloatArray:
+        """Reward of every row under the model that did not see the row's fold."""
+        out = np.empty(len(scores))
+        for k, rows in _rows_by_fold(fold_ids, self.n_folds):
+            part = None if covariates is None else covariates[rows]
+            out[rows] = self.folds[k].predict(scores[rows], part)
+        return out
+
+    def predict_each_fold(
+        self, scores: FloatArray, covariates: FloatArray | None = None
+    ) -> FloatArray:
+        """Every fold model on every row, shape (n, n_folds): what a fold jackknife averages."""
+        columns = [model.predict(scores, covariates) for model in self.folds]
+        return np.stack(columns, axis=1) if columns else np.empty((len(scores), 0))
+
+    def index(
+        self,
+        scores: FloatArray,
+        fold_ids: IntArray | None = None,
+        covariates: FloatArray | None = None,
+    ) -> FloatArray:
+        """S (monotone) or g(S, X) (two-stage), of the all-data or of each row's fold model."""
+        if fold_ids is None:
+            return self.full.index(scores, covariates)
+        out = np.empty(len(scores))
+        for k, rows in _rows_by_fold(fold_ids, self.n_folds):
+            part = None if covariates is None else covariates[rows]
+            out[rows] = self.folds[k].index(scores[rows], part)
+        return out
+
+    def refit(self, weights: FloatArray) -> RewardModel:
+        """The all-data model under new weights of the labelled rows, the mode kept.
+
+        `weights` multiplies the fit's own weights, in the row order `fit_reward_model` was given:
+        bootstrap multiplicities, or 0 for rows left out.
+        """
+        return _fit_one(_need_table(self).reweighted(weights), self.mode)
+
+    def leave_out(self, rows: IntArray) -> RewardModel:
+        """The all-data model without the named labelled rows (one cluster of a jackknife)."""
+        return _fit_one(_need_table(self).without(rows), self.mode)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "full": self.full.to_dict(),
+            "folds": [model.to_dict() for model in self.folds],
+            "selection": self.selection.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> CrossFittedRewardModel:
+        """The inverse of `to_dict`."""
+        return cls(
+            RewardModel.from_dict(data["full"]),
+            tuple(RewardModel.from_dict(model) for model in data["folds"]),
+            ModeSelection.from_dict(data["selection"]),
+        )
+
+
+def fit_reward_model(
+    scores: FloatArray,
+    labels: FloatArray,
+    *,
+    folds: IntArray | None = None,
+    n_folds: int | None = None,
+    weights: FloatArray | None = None,
+    covariates: FloatArray | None = None,
+    mode: str = "auto",
+) -> CrossFittedRewardModel:
+    """Fit judge score -> oracle label on the labelled rows, with one model per fold.
+
+    Parameters
+    ----------
+    scores, labels : array (n,)
+        The labelled rows only, finite.
+    folds : array (n,) of int, optional
+        Fold of each labelled row (`cje.data.folds`); the k-th fold model is fitted without them.
+    n_folds : int, optional
+        Number of folds; by default ``max(folds) + 1``. A fold without labels gets the all-data fit,
+        which indeed never saw it.
+    weights : array (n,), optional
+        Sample weights, or 1 / inclusion probability, or their product.
+    covariates : array (n, p), optional
+        Further predictors of the first stage; only the two-stage mode uses them.
+    mode : {"auto", "monotone", "two_stage"}
+        ``auto`` compares the modes out of fold (see `cje.calibration.selection`); without folds it
+        has nothing to compare on and is monotone.
+
+    Notes
+    -----
+    Isotonic regression replaces labels by block means, so the weighted mean of the fitted rewards
+    over the labelled rows is the weighted mean of the labels, in both modes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = fit_reward_model(np.array([.1, .4, .4, .9]), np.array([0., .5, .3, 1.]))
+    >>> model.predict(np.array([0., .4, .65])).round(6).tolist()
+    [0.0, 0.4, 0.7]
+    """
+    if mode not in MODES:
+        raise CJEError("Unknown calibration mode", value=mode, hint=f"use one of {', '.join(MODES)}")
+    table = LabelTable.build(scores, labels, weights, folds, n_folds, covariates)
+    if mode != "monotone" and table.n_labels < MIN_LABELS_TWO_STAGE:
+        return _assemble(table, "monotone", ModeSelection.too_few(table.n_labels))
+    if mode != "auto":
+        return _assemble(table, mode, ModeSelection.forced(mode))
+    if table.n_folds < 2:
+        return _assemble(table, "monotone", ModeSelection.no_folds())
+    return _fit_auto(table)
+
+
+def _fit_auto(table: LabelTable) -> CrossFittedRewardModel:
+    full = _fit_one(table, "monotone")
+    folds = _fit_folds(table, "monotone", full)
+    rows = table.rows()
+    monotone = _oof(folds, table)
+    if table.covariates is None:
+        verdict = monotone_suffices(
+            rows.scores, rows.labels, rows.weights, full.predict(rows.scores), monotone
+        )
+        if verdict is not None:
+            return CrossFittedRewardModel(full, folds, verdict, table)
+    flexible = _fit_folds(table, "two_stage", None)
+    selection = select_mode(
+        rows.scores, rows.labels, rows.weights, monotone, _oof(flexible, table)
+    )
+    if selection.mode == "monotone":
+        return CrossFittedRewardModel(full, folds, selection, table)
+    return CrossFittedRewardModel(_fit_one(table, "two_stage"), flexible, selection, table)
+
+
+def _assemble(table: LabelTable, mode: str, selection: ModeSelection) -> CrossFittedRewardModel:
+    full = _fit_one(table, mode)
+    return CrossFittedRewardModel(full, _fit_folds(table, mode, full), selection, table)
+
+
+def _fit_one(table: LabelTable, mode: str) -> RewardModel:
+    cells = table.cells()
+    if mode == "monotone":
+        return RewardModel(*isotonic_fit(cells.scores, cells.labels, cells.weights))
+    stage = fit_first_stage(
+        cells.scores, cells.labels, cells.weights, cells.covariates, table.n_labels
+    )
+    index = stage.index(cells.scores, cells.covariates)
+    return RewardModel(*isotonic_fit(index, cells.labels, cells.weights), stage)
+
+
+def _fit_folds(
+    table: LabelTable, mode: str, full: RewardModel | None
+) -> tuple[RewardModel, ...]:
+    """One model per fold; `full` stands in for folds that hold no label."""
+    models = []
+    for k in range(table.n_folds):
+        if table.fold_is_empty(k):
+            full = full or _fit_one(table, mode)
+            models.append(full)
+        else:
+            models.append(_fit_one(table.without_fold(k), mode))
+    return tuple(models)
+
+
+def _oof(models: tuple[RewardModel, ...], table: LabelTable) -> FloatArray:
+    """Out-of-fold reward of the table's rows, in the table's own row order."""
+    rows = table.rows()
+    out = np.empty(len(rows.scores))
+    assert table.folds is not None
+    for k, at in _rows_by_fold(table.folds, table.n_folds):
+        part = None if rows.covariates is None else rows.covariates[at]
+        out[at] = models[k].predict(rows.scores[at], part)
+    return out
+
+
+def _rows_by_fold(fold_ids: IntArray, n_folds: int) -> list[tuple[int, IntArray]]:
+    return [(k, np.flatnonzero(fold_ids == k)) for k in range(n_folds)]
+
+
+def _need_table(model: CrossFittedRewardModel) -> LabelTable:
+    if model.table is None:
+        raise CJEError(
+            "This reward model was loaded from a file and holds no labels to refit on",
+            hint="call fit_reward_model on the labels again",
+        )
+    return model.table
