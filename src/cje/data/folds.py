@@ -1,9 +1,9 @@
 """The one fold system: a prompt's fold follows from its id, the number of folds and the seed.
 
-A prompt id is hashed over its UTF-8 bytes to 64 bits. The seed and the number of folds are hashed to a
-key, which is mixed into the digest before a final avalanche, so that partitions for different seeds
-or fold counts are independent of each other. Nothing else enters: not the row order, the batch, the
-process or the platform.
+A prompt id is hashed over its UTF-8 bytes to 64 bits. The seed and the number of folds are hashed
+to a key, which is mixed into the digest before a final avalanche, so that partitions for different
+seeds or fold counts are independent of each other. Nothing else enters: not the row order, the
+batch, the process or the platform.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def get_fold(prompt_id: str, n_folds: int, seed: int = 42) -> int:
 
     Examples
     --------
-    >>> [get_fold(p, 5, 42) for p in ("p1", "p2", "p3")] == get_folds(["p1", "p2", "p3"], 5, 42).tolist()
+    >>> ids = ["p1", "p2", "p3"]
+    >>> [get_fold(name, 5, 42) for name in ids] == get_folds(ids, 5, 42).tolist()
     True
     """
     key = _key(n_folds, seed)

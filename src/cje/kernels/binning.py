@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import cluster_sums
 
 __all__ = ["bin_sums", "equal_mass_bins", "equal_width_bins"]
 
@@ -34,9 +35,9 @@ def equal_width_bins(p: ArrayLike, n_bins: int) -> IntArray:
 def equal_mass_bins(p: ArrayLike, n_bins: int) -> IntArray:
     """Bin of each value when every bin is to hold the same number of rows.
 
-    Equal values are never split: a value with ``L`` rows below it and ``c`` rows on it goes where its
-    middle rank goes, ``floor((L + (c - 1) / 2) * n_bins / n)``. Without ties, bin sizes differ by at
-    most one; with heavy ties some bins stay empty.
+    Equal values are never split: a value with ``L`` rows below it and ``c`` rows on it goes where
+    its middle rank goes, ``floor((L + (c - 1) / 2) * n_bins / n)``. Without ties, bin sizes differ
+    by at most one; with heavy ties some bins stay empty.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def bin_sums(
     index = np.asarray(bins)
     if weights is None:
         count = np.bincount(index, minlength=n_bins).astype(np.float64)
-        return (count, *(np.bincount(index, weights=c, minlength=n_bins) for c in columns))
+        return (count, *(cluster_sums(column, index, n_bins) for column in columns))
     w = np.asarray(weights, dtype=np.float64)
-    weighted = (np.asarray(c, dtype=np.float64) * w for c in columns)
-    return tuple(np.bincount(index, weights=c, minlength=n_bins) for c in (w, *weighted))
+    weighted = (np.asarray(column, dtype=np.float64) * w for column in columns)
+    return tuple(cluster_sums(column, index, n_bins) for column in (w, *weighted))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cje.kernels.arrays import FloatArray
 
@@ -33,8 +35,13 @@ def cluster_sums(values: ArrayLike, codes: ArrayLike, n_clusters: int) -> FloatA
     rows = np.asarray(values, dtype=np.float64)
     index = np.asarray(codes)
     if rows.ndim == 1:
-        return np.bincount(index, weights=rows, minlength=n_clusters)
+        return _sums(rows, index, n_clusters)
     sums = np.empty((n_clusters, rows.shape[1]))
     for k in range(rows.shape[1]):
-        sums[:, k] = np.bincount(index, weights=rows[:, k], minlength=n_clusters)
+        sums[:, k] = _sums(rows[:, k], index, n_clusters)
     return sums
+
+
+def _sums(column: FloatArray, codes: NDArray[np.integer[Any]], n: int) -> FloatArray:
+    # NumPy's type stubs promise integers whatever the weights.
+    return cast(FloatArray, np.bincount(codes, weights=column, minlength=n))

@@ -1,13 +1,14 @@
 """Weighted isotonic regression on an unsorted covariate, with ties pooled.
 
-The fit solves ``min_f sum_i w_i (y_i - f(x_i))^2`` over monotone ``f``. Rows that share an ``x`` must
-share a value, so they are first replaced by their weighted mean; the pool-adjacent-violators pass
-itself is SciPy's. Its cost is that of one sort, or less where scores repeat.
+The fit solves ``min_f sum_i w_i (y_i - f(x_i))^2`` over monotone ``f``. Rows that share an ``x``
+must share a value, so they are first replaced by their weighted mean; the pool-adjacent-violators
+pass itself is SciPy's. The cost is that of one sort, or less where scores repeat.
 
 References
 ----------
 Barlow, Bartholomew, Bremner and Brunk (1972), *Statistical Inference under Order Restrictions*.
-Oron and Flournoy (2017), "Centered isotonic regression", *Statistics in Biopharmaceutical Research* 9.
+Oron and Flournoy (2017), "Centered isotonic regression", *Statistics in Biopharmaceutical
+Research* 9.
 """
 
 from __future__ import annotations
@@ -188,9 +189,9 @@ def isotonic_centered_fit(
     Below the first centre and above the last one the curve goes on along the neighbouring segment
     until the end of the data, but not beyond the range of `y`; a plain isotonic fit is flat there.
 
-    Parameters and return value are those of `isotonic_fit`; `y_knots` is strictly monotone unless an
-    end stretch already sits at the smallest or largest `y`, or the whole fit is one constant.
-    The mean of `y` is kept only approximately.
+    Parameters and return value are those of `isotonic_fit`; `y_knots` is strictly monotone, and the
+    curve is flat only beyond an end stretch that already sits at the smallest or largest `y`, or
+    where the whole fit is one constant. The mean of `y` is kept only approximately.
 
     Examples
     --------
@@ -250,8 +251,8 @@ def isotonic_fitted(
 def isotonic_predict(x_knots: ArrayLike, y_knots: ArrayLike, x: ArrayLike) -> FloatArray:
     """Value of the curve through the knots: linear between them, constant outside.
 
-    Every value depends on its own `x` alone, so a row gets the same bits in any batch; the result is
-    monotone in `x` to the last bit where `y_knots` is.
+    Every value depends on its own `x` alone, so a row gets the same bits in any batch; the result
+    is monotone in `x` to the last bit where `y_knots` is.
 
     Parameters
     ----------

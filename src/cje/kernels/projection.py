@@ -14,9 +14,10 @@ __all__ = ["mean_one_projection", "variance_safe_blend"]
 def mean_one_projection(w: ArrayLike, index: ArrayLike, *, increasing: bool = True) -> FloatArray:
     """Closest weights that are monotone in `index` and have mean one.
 
-    Solves ``min_m sum_i (w_i / mean(w) - m_i)^2`` over ``m`` monotone in `index` with ``m >= 0`` and
-    ``mean(m) = 1``. One pool-adjacent-violators pass is enough: it replaces weights by block means,
-    which keeps their mean and their sign, so both side conditions hold at the unconstrained optimum.
+    Solves ``min_m sum_i (w_i / mean(w) - m_i)^2`` over ``m`` monotone in `index` with ``m >= 0``
+    and ``mean(m) = 1``. One pool-adjacent-violators pass is enough: it replaces weights by block
+    means, which keeps their mean and their sign, so that the optimum without the two side
+    conditions satisfies them.
 
     Parameters
     ----------
@@ -53,9 +54,9 @@ def variance_safe_blend(
     """Mix raw and calibrated weights so that the variance is at most `rho` times the raw one.
 
     The blend is ``(1 - a) raw + a calibrated``; its variance is the quadratic
-    ``Var(raw) + 2 a Cov(raw, d) + a^2 Var(d)`` with ``d = calibrated - raw``, so the largest ``a`` in
-    [0, 1] under the cap is a root. Where no ``a`` meets the cap, the one of least variance is taken;
-    the caller can tell by comparing variances.
+    ``Var(raw) + 2 a Cov(raw, d) + a^2 Var(d)`` with ``d = calibrated - raw``, so the largest ``a``
+    in [0, 1] under the cap is 1 or a root. Where no ``a`` meets the cap, the one of least variance
+    is taken; the caller can tell by comparing variances.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def variance_safe_blend(
 
 
 def _largest_share(before: float, slope: float, curve: float, rho: float) -> float:
-    """Largest ``a`` in [0, 1] with ``before + 2 a slope + a^2 curve <= rho before``, or the minimiser."""
+    """Largest ``a`` with ``before + 2 a slope + a^2 curve <= rho before``, or the minimiser."""
     excess = (1.0 - rho) * before
     if curve == 0.0 or excess + 2.0 * slope + curve <= 0.0:
         return 1.0

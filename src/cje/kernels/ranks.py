@@ -14,8 +14,8 @@ __all__ = ["ecdf_fit", "ecdf_predict"]
 def ecdf_fit(x: ArrayLike, w: ArrayLike | None = None) -> tuple[FloatArray, FloatArray]:
     """Mid-rank empirical distribution function, as knots.
 
-    At a distinct value ``v`` the rank is ``(W(x < v) + W(x = v) / 2) / W``, so ranks lie inside (0, 1)
-    and their weighted mean is one half.
+    At a distinct value ``v`` the rank is ``(W(x < v) + W(x = v) / 2) / W``, so ranks lie inside
+    (0, 1) and their weighted mean is one half.
 
     Returns
     -------

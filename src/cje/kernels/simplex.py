@@ -15,11 +15,11 @@ _TOLERANCE = 1e-12
 def simplex_qp(sigma: ArrayLike, linear: ArrayLike | None = None) -> FloatArray:
     """Minimise ``p' S p + l' p`` over ``p >= 0``, ``sum p = 1``.
 
-    A primal active-set method. It starts from the best vertex, and each round solves the programme on
-    the current support exactly, dropping entries that would turn negative, then adds the entry with
-    the most negative reduced gradient. The value falls strictly in every round and a support is
-    never met twice, so it ends at a point that satisfies the Karush-Kuhn-Tucker conditions, which for
-    a positive semi-definite `sigma` is a global optimum.
+    A primal active-set method. It starts from the best vertex; each round adds the entry with the
+    most negative reduced gradient, then solves the programme on the support exactly, dropping
+    entries that would turn negative. The value falls strictly in every round, so no support is met
+    twice and the end is a point that satisfies the Karush-Kuhn-Tucker conditions, which for a
+    positive semi-definite `sigma` is a global optimum.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def simplex_qp(sigma: ArrayLike, linear: ArrayLike | None = None) -> FloatArray:
 
     Examples
     --------
-    >>> simplex_qp([[1.0, 0.0], [0.0, 3.0]]).tolist()
+    >>> simplex_qp([[1.0, 0.0], [0.0, 3.0]]).round(12).tolist()
     [0.75, 0.25]
     """
     quadratic = np.asarray(sigma, dtype=np.float64)
@@ -58,7 +58,8 @@ def simplex_qp(sigma: ArrayLike, linear: ArrayLike | None = None) -> FloatArray:
             break
         support.append(entering)
         p, support = _solve_on_support(quadratic, slope, p, support)
-    return p / p.sum()
+    p /= p.sum()
+    return p
 
 
 def _solve_on_support(
