@@ -131,11 +131,12 @@ def score_mean(
     from scipy.integrate import quad
 
     corner = float(cdf(np.asarray(0.8)))
-    return sum(
-        quad(lambda u: float(curve(score_quantile(np.asarray(u), a, b))), low, high,
-             epsabs=1e-11, limit=200)[0]
-        for low, high in ((0.0, corner), (corner, 1.0))
-    )  # fmt: skip
+
+    def integrand(u: float) -> float:
+        return float(curve(score_quantile(np.asarray(u), a, b)))
+
+    pieces = ((0.0, corner), (corner, 1.0))
+    return float(sum(quad(integrand, *ends, epsabs=1e-11, limit=200)[0] for ends in pieces))
 
 
 def beta_outcomes(

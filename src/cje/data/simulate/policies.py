@@ -76,9 +76,9 @@ def policies_on_shared_prompts(
 ) -> Simulation:
     """Policies that differ in their score distribution and share one judge -> truth curve.
 
-    Policy k's scores are Kumaraswamy(a_k, b_k) through a Gaussian copula with a prompt effect common to
-    all policies and draws (correlation `prompt_correlation`), so paired differences are tighter
-    than independent ones. E[Y_k] = integral of the curve against that law: exact.
+    Policy k's scores are Kumaraswamy(a_k, b_k) through a Gaussian copula with a prompt effect
+    common to all policies and draws (correlation `prompt_correlation`), so paired differences are
+    tighter than independent ones. E[Y_k] = integral of the curve against that law: exact.
     `n_labels` labels a policy.
 
     Examples
