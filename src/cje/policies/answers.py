@@ -1,0 +1,112 @@
+"""What a policy returns: a generated response, and the log-prob of a given one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cje.models import JSON, BadOutputError, Usage
+
+__all__ = ["Boundary", "Generation", "LogProb"]
+
+Boundary = Literal["token_ids", "offsets", "prefix", "inside_token", "exact"]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One sampled response.
+
+    Attributes
+    ----------
+    text : str
+        The response, character for character (no stripping: scoring needs the exact text).
+    finish_reason : str
+        ``"stop"``, ``"length"``, ``"refusal"``, or the server's own word.
+    token_ids : tuple of int or None
+        The sampled tokens, where the server tells.
+    logprob : float or None
+        Sum of the tokens' log-probs as the server reported them while generating.
+    logprob_has_eos : bool
+        Whether `logprob` contains the end-of-sequence token.
+    """
+
+    text: str
+    finish_reason: str
+    token_ids: tuple[int, ...] | None = None
+    logprob: float | None = None
+    n_tokens: int = 0
+    logprob_has_eos: bool = False
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model ended the response itself (its EOS is then part of the event)."""
+        return self.finish_reason == "stop"
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "text": self.text,
+            "finish_reason": self.finish_reason,
+            "token_ids": None if self.token_ids is None else list(self.token_ids),
+            "logprob": self.logprob,
+            "n_tokens": self.n_tokens,
+            "logprob_has_eos": self.logprob_has_eos,
+            "usage": self.usage.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, JSON]) -> Generation:
+        ids = data["token_ids"]
+        return cls(
+            text=data["text"],
+            finish_reason=data["finish_reason"],
+            token_ids=None if ids is None else tuple(ids),
+            logprob=data["logprob"],
+            n_tokens=data["n_tokens"],
+            logprob_has_eos=data["logprob_has_eos"],
+            usage=Usage.from_json(data["usage"]),
+        )
+
+
+@dataclass(frozen=True)
+class LogProb:
+    """log p(response | context): always finite and not positive, or it does not exist.
+
+    Attributes
+    ----------
+    value : float
+        The sum over the response's tokens.
+    n_tokens : int
+        How many tokens were summed (with EOS where it belongs to the event).
+    boundary : str
+        How the response's first token was found: from logged ``token_ids``, by character
+        ``offsets``, by token ``prefix``; ``inside_token`` when a token spans the boundary and the
+        sum starts at that token; ``exact`` for a model in this process.
+    """
+
+    value: float
+    n_tokens: int
+    boundary: Boundary = "exact"
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value) or self.value > 0.0:
+            raise BadOutputError(
+                "a log-prob must be finite and not positive", reason="bad_sum", value=self.value
+            )
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "value": self.value,
+            "n_tokens": self.n_tokens,
+            "boundary": self.boundary,
+            "usage": self.usage.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, JSON]) -> LogProb:
+        return cls(
+            data["value"], data["n_tokens"], data["boundary"], Usage.from_json(data["usage"])
+        )
