@@ -1,0 +1,175 @@
+"""Folds: one hash for one id, everywhere, with independent partitions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2, chi2_contingency, chisquare
+
+from cje.data.folds import get_fold, get_folds, get_row_folds
+from cje.errors import CJEError
+
+IDS = [f"p{i}" for i in range(20_000)]
+SEEDS = [0, 1, 2, 3, 7, 42, 43, 2**32, 2**63, 2**64 + 1, -1]
+
+
+@given(
+    st.lists(st.text(st.characters(), max_size=40), max_size=20),
+    st.integers(1, 1000),
+    st.integers(-(2**70), 2**70),
+)
+def test_the_vectorised_form_equals_the_scalar_one_for_any_text(ids, n_folds, seed):
+    folds = get_folds(ids, n_folds, seed)
+    assert folds.dtype == np.int64
+    assert folds.tolist() == [get_fold(name, n_folds, seed) for name in ids]
+    assert ((folds >= 0) & (folds < n_folds)).all()
+
+
+def test_long_short_empty_and_non_ascii_ids_in_one_batch():
+    ids = [
+        "",
+        "a",
+        "é",
+        "日本語のプロンプト",
+        "🙂" * 9,
+        "x" * 5000,
+        "x" * 8,
+        "x" * 16,
+        "x\0",
+        "x",
+        "\ud800",
+    ]
+    assert get_folds(ids, 1 << 30, 5).tolist() == [get_fold(name, 1 << 30, 5) for name in ids]
+    assert len(set(get_folds(ids, 1 << 30, 5).tolist())) == len(ids)
+
+
+def test_the_values_are_fixed_for_ever():
+    """Stored results name folds by number: a change of hash would break them silently."""
+    ids = ["p1", "p2", "arena_17", "prompt-é", ""]
+    assert get_folds(ids, 1000, 42).tolist() == [965, 860, 761, 724, 518]
+    assert get_folds(ids, 5, 0).tolist() == [3, 2, 3, 0, 2]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
+def test_folds_of_numbered_ids_are_balanced(seed, n_folds):
+    counts = np.bincount(get_folds(IDS, n_folds, seed), minlength=n_folds)
+    assert chisquare(counts).pvalue > 1e-5
+
+
+def test_balance_over_many_seeds_is_that_of_random_folds():
+    """Neither too uneven nor too even: the chi-square statistics follow their distribution."""
+    statistics = [
+        chisquare(np.bincount(get_folds(IDS[:2000], 5, seed), minlength=5)).statistic
+        for seed in range(300)
+    ]
+    quartiles = np.searchsorted(chi2(4).ppf([0.25, 0.5, 0.75]), statistics)
+    assert chisquare(np.bincount(quartiles, minlength=4)).pvalue > 1e-3
+
+
+def independence(first, second):
+    return chi2_contingency(
+        np.histogram2d(first, second, bins=(first.max() + 1, second.max() + 1))[0]
+    )
+
+
+def test_partitions_of_different_seeds_are_independent():
+    partitions = [get_folds(IDS, 5, seed) for seed in SEEDS]
+    for i, first in enumerate(partitions):
+        for second in partitions[:i]:
+            assert independence(first, second).pvalue > 1e-6
+
+
+def test_partitions_of_different_fold_counts_are_independent():
+    partitions = [get_folds(IDS, n, 42) for n in (2, 3, 4, 5, 8, 10, 20)]
+    for i, first in enumerate(partitions):
+        for second in partitions[:i]:
+            assert independence(first, second).pvalue > 1e-6
+
+
+def test_seeds_are_not_a_shift_of_one_partition():
+    """With a seed that enters linearly, the difference of two partitions is far from uniform."""
+    for seed in (1, 2, 256, 2**40):
+        difference = (get_folds(IDS, 5, seed) - get_folds(IDS, 5, 0)) % 5
+        assert chisquare(np.bincount(difference, minlength=5)).pvalue > 1e-5
+
+
+def test_neighbouring_ids_are_independent_of_each_other():
+    folds = get_folds(IDS, 5, 42)
+    for lag in (1, 2, 10, 100, 1000):
+        assert independence(folds[:-lag], folds[lag:]).pvalue > 1e-6
+
+
+def test_row_order_and_batch_size_do_not_matter():
+    whole = get_folds(IDS, 7, 3)
+    order = np.random.default_rng(0).permutation(len(IDS))
+    np.testing.assert_array_equal(get_folds([IDS[i] for i in order], 7, 3), whole[order])
+    batches = [get_folds(IDS[i : i + 977], 7, 3) for i in range(0, len(IDS), 977)]
+    np.testing.assert_array_equal(np.concatenate(batches), whole)
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "12345"])
+def test_another_process_with_another_hash_seed_agrees(hash_seed):
+    program = (
+        "from cje.data.folds import get_folds, get_fold;"
+        "print(get_folds([f'p{i}é' for i in range(50)], 5, 42).tolist(), get_fold('q', 9, 1))"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    expected = get_folds([f"p{i}é" for i in range(50)], 5, 42).tolist()
+    assert output.strip() == f"{expected} {get_fold('q', 9, 1)}"
+
+
+@dataclass(frozen=True)
+class CodedIds:
+    codes: np.ndarray
+    names: tuple[str, ...]
+
+
+def test_codes_and_arrays_give_the_folds_of_their_names():
+    names = ("a", "b", "c")
+    codes = np.array([2, 0, 1, 1, 2])
+    expected = [get_fold(names[code], 5, 1) for code in codes]
+    assert get_folds(CodedIds(codes, names), 5, 1).tolist() == expected
+    assert get_folds(np.array([names[code] for code in codes]), 5, 1).tolist() == expected
+
+
+def test_row_folds_are_balanced_and_do_not_depend_on_the_number_of_rows():
+    folds = get_row_folds(10_000, 5, 9)
+    np.testing.assert_array_equal(get_row_folds(100, 5, 9), folds[:100])
+    assert chisquare(np.bincount(folds, minlength=5)).pvalue > 1e-4
+    assert independence(folds, get_row_folds(10_000, 5, 10)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("bad", [0, -3, 2.5, "5", None, 2**31])
+def test_a_number_of_folds_that_makes_no_sense_is_refused(bad):
+    for call in (lambda: get_fold("p", bad, 0), lambda: get_folds(["p"], bad, 0)):
+        with pytest.raises(CJEError, match="n_folds"):
+            call()
+
+
+def test_ids_that_are_not_strings_are_refused():
+    with pytest.raises(CJEError, match="string"):
+        get_folds(["p1", 2], 5, 0)  # type: ignore[list-item]
+    with pytest.raises(CJEError, match="string"):
+        get_fold(None, 5, 0)  # type: ignore[arg-type]
+    with pytest.raises(CJEError, match="one string"):
+        get_folds("p1", 5, 0)
+    with pytest.raises(CJEError, match="seed"):
+        get_fold("p", 5, "x")  # type: ignore[arg-type]
+
+
+def test_no_ids_give_no_folds():
+    assert get_folds([], 5, 0).tolist() == []

@@ -1,0 +1,49 @@
+"""Mid-rank distribution functions and sums by cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from cje.kernels.clusters import cluster_sums
+from cje.kernels.ranks import ecdf_fit, ecdf_predict
+
+VALUES = st.lists(
+    st.one_of(st.integers(0, 5).map(float), st.floats(-100, 100)), min_size=1, max_size=40
+)
+
+
+@given(VALUES)
+def test_ranks_of_the_data_equal_scipys_average_ranks(values):
+    x = np.array(values)
+    ranks = ecdf_predict(*ecdf_fit(x), x)
+    np.testing.assert_allclose(ranks, (rankdata(x) - 0.5) / len(x), atol=1e-12)
+    assert ranks.mean() == pytest.approx(0.5, abs=1e-12)
+
+
+@given(VALUES)
+def test_integer_weights_are_repeated_values(values):
+    x = np.array(values)
+    w = np.random.default_rng(0).integers(1, 4, len(x))
+    np.testing.assert_allclose(ecdf_fit(x, w), ecdf_fit(np.repeat(x, w)), atol=1e-12)
+
+
+def test_new_values_are_ranked_between_their_neighbours_and_clipped_outside():
+    knots, ranks = ecdf_fit([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(
+        ecdf_predict(knots, ranks, [-9.0, 3.0, 9.0]), [1 / 6, (0.5 + 5 / 6) / 2, 5 / 6]
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.floats(-9, 9), st.floats(-9, 9)), max_size=50))
+def test_cluster_sums_equal_a_loop_for_one_and_several_columns(rows):
+    codes = np.array([r[0] for r in rows], dtype=np.int64)
+    values = np.array([r[1:] for r in rows], dtype=float).reshape(len(rows), 2)
+    expected = np.zeros((7, 2))
+    for code, row in zip(codes, values, strict=True):
+        expected[code] += row
+    np.testing.assert_allclose(cluster_sums(values, codes, 7), expected, atol=1e-10)
+    np.testing.assert_allclose(cluster_sums(values[:, 0], codes, 7), expected[:, 0], atol=1e-10)
