@@ -1,0 +1,137 @@
+"""The file format of an `EstimationResult`: JSON, versioned, influence packed exactly."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+from cje.errors import CJEError
+from cje.estimators.result import EstimationResult
+from cje.inference import CalibrationCurve, Finding, InfluenceEstimate
+
+__all__ = ["FORMAT", "VERSION", "dumps", "loads"]
+
+FORMAT, VERSION = "cje-result", 1
+
+
+def dumps(result: EstimationResult, *, influence: bool = True) -> str:
+    """The result as JSON text; NaN and infinity are refused, never written."""
+    content = {"format": FORMAT, "version": VERSION, **_result_dict(result, influence)}
+    try:
+        return json.dumps(content, allow_nan=False, indent=1, default=_plain)
+    except ValueError as error:
+        raise CJEError("the result holds a number JSON cannot carry", value=str(error)) from error
+
+
+def loads(text: str) -> EstimationResult:
+    """The inverse of `dumps`."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise CJEError("not a saved result: the text is not JSON", value=str(error)) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CJEError("not a saved result", hint="files written by result.to_json(path) only")
+    if content.get("version") != VERSION:
+        raise CJEError(
+            "this result was saved in a format version this release cannot read",
+            value=content.get("version"),
+            hint=f"this release reads version {VERSION}",
+        )
+    try:
+        return _result_from(content)
+    except (KeyError, TypeError, zlib.error) as error:
+        raise CJEError("the saved result is incomplete or damaged", value=error) from error
+
+
+def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
+    return {
+        "estimator": result.estimator,
+        "policies": list(result.policies),
+        "table": result.rows(),
+        "values": _estimate_dict(result.influence, influence),
+        "diagnostics": dict(result.diagnostics),
+        "metadata": dict(result.metadata),
+        "findings": [finding.to_dict() for finding in result.findings],
+        "curves": {name: curve.to_dict() for name, curve in result.curves.items()},
+        "subgroups": {k: _result_dict(part, influence) for k, part in result.subgroups.items()},
+    }
+
+
+def _result_from(content: dict[str, Any]) -> EstimationResult:
+    return EstimationResult(
+        content["estimator"],
+        _estimate_from(content["values"]),
+        content["diagnostics"],
+        content["metadata"],
+        tuple(Finding.from_dict(item) for item in content["findings"]),
+        {name: CalibrationCurve.from_dict(item) for name, item in content["curves"].items()},
+        {name: _result_from(item) for name, item in content["subgroups"].items()},
+    )
+
+
+def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, Any]:
+    bounds = None
+    if estimate.bounds is not None:
+        bounds = [[_finite(v) for v in pair] for pair in np.asarray(estimate.bounds).tolist()]
+    common = {"names": list(estimate.names), "values": estimate.values.tolist(), "bounds": bounds}
+    if not influence:
+        df = float(estimate.degrees_of_freedom().min())
+        return common | {"covariance": estimate.covariance().tolist(), "df": _finite(df)}
+    extra = estimate.extra_covariance
+    return common | {
+        "influence": _packed(estimate.influence),
+        "clusters": None if estimate.clusters is None else list(estimate.clusters),
+        "extra_covariance": None if extra is None else extra.tolist(),
+        "extra_df": None if estimate.extra_df is None else _finite(estimate.extra_df),
+    }
+
+
+def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
+    bounds: Any = data["bounds"]
+    if bounds is not None:
+        limits = (-np.inf, np.inf)
+        bounds = np.array(
+            [[lim if v is None else v for v, lim in zip(p, limits, strict=True)] for p in bounds]
+        )
+    if "covariance" in data:
+        return InfluenceEstimate.from_covariance(
+            data["names"], data["values"], data["covariance"], df=data["df"], bounds=bounds
+        )
+    return InfluenceEstimate(
+        tuple(data["names"]),
+        np.array(data["values"], dtype=np.float64),
+        _unpacked(data["influence"]),
+        None if data["clusters"] is None else tuple(data["clusters"]),
+        None if data["extra_covariance"] is None else np.array(data["extra_covariance"]),
+        data["extra_df"],
+        bounds,
+    )
+
+
+def _packed(array: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
+    raw = np.ascontiguousarray(array, dtype="<f8").tobytes()
+    return {"shape": list(array.shape), "zlib_f8": base64.b85encode(zlib.compress(raw, 1)).decode()}
+
+
+def _unpacked(data: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    raw = zlib.decompress(base64.b85decode(data["zlib_f8"]))
+    return np.frombuffer(raw, dtype="<f8").reshape(data["shape"]).astype(np.float64)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars and arrays as plain types; anything else is a mistake worth hearing of."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    raise CJEError("the result holds something JSON cannot carry", value=value)
