@@ -1,0 +1,245 @@
+"""What `JudgeCalibrator` and `FlexibleCalibrator` share: scikit-learn's manners, JSON files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cje.calibration.reward_model import CrossFittedRewardModel
+from cje.calibration.selection import MIN_LABELS_TWO_STAGE
+from cje.data.folds import get_row_folds
+from cje.errors import CJEError
+
+__all__ = ["ScoreCalibrator"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_FORMAT = "cje-score-calibrator"
+_VERSION = 1
+
+
+class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the two calibrators.
+
+    Two ways in. The evaluator's: a 1-D array of judge scores with labels on [0, 1], covariates
+    beside them. scikit-learn's: a 2-D X whose first column is the score and whose other columns are
+    covariates, with any finite labels (rewards are clipped to [0, 1] all the same, and a warning
+    says so where labels leave that range).
+    """
+
+    model_: CrossFittedRewardModel
+    n_features_in_: int
+
+    @property
+    def selected_mode(self) -> str | None:
+        """``"monotone"`` or ``"two_stage"`` after fitting, None before."""
+        model: CrossFittedRewardModel | None = getattr(self, "model_", None)
+        return None if model is None else model.mode
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = False  # 1-D is welcome too, but the checks then skip 2-D
+        tags.target_tags.required = True
+        tags.regressor_tags.poor_score = True  # rewards live on [0, 1]; a regressor's y may not
+        return tags
+
+    # ---- predictions ----------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike, covariates: ArrayLike | None = None) -> FloatArray:
+        """All-data reward of every row."""
+        scores, extra = self._read(X, covariates)
+        return self.model_.predict(scores, extra)
+
+    def predict_oof(
+        self, judge_scores: ArrayLike, fold_ids: ArrayLike, covariates: ArrayLike | None = None
+    ) -> FloatArray:
+        """Reward of every row under the model that never saw the row's fold."""
+        scores, extra = self._read(judge_scores, covariates)
+        return self.model_.predict_oof(scores, self._read_folds(fold_ids, len(scores)), extra)
+
+    def index(
+        self,
+        judge_scores: ArrayLike,
+        fold_ids: ArrayLike | None = None,
+        covariates: ArrayLike | None = None,
+    ) -> FloatArray:
+        """The index outcome models should use: S (monotone) or g(S, X) (two-stage).
+
+        With `fold_ids`, the index of the model that never saw the row's fold.
+        """
+        scores, extra = self._read(judge_scores, covariates)
+        folds = None if fold_ids is None else self._read_folds(fold_ids, len(scores))
+        return self.model_.index(scores, folds, extra)
+
+    # ---- files ----------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The fitted calibrator as JSON text; floats survive exactly, nothing is pickled."""
+        check_is_fitted(self, "model_")
+        names = getattr(self, "feature_names_in_", None)
+        params = self.get_params()
+        if not isinstance(params.get("cv"), int):
+            params["cv"] = max(self.model_.n_folds, 2)  # given splits belong to the training rows
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "version": _VERSION,
+                "class": type(self).__name__,
+                "params": params,
+                "n_features_in": self.n_features_in_,
+                "feature_names_in": None if names is None else list(names),
+                "model": self.model_.to_dict(),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of `to_json`: bit-equal predictions."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise CJEError("Not a saved calibrator: the text is not JSON", value=text) from error
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            raise CJEError("Not a saved calibrator", hint="use a file written by .save()")
+        if data.get("version") != _VERSION or data.get("class") != cls.__name__:
+            raise CJEError(
+                f"This file holds a {data.get('class')}, version {data.get('version')}; "
+                f"{cls.__name__}, version {_VERSION}, was asked for"
+            )
+        calibrator = cls(**data["params"])
+        calibrator.n_features_in_ = data["n_features_in"]
+        if data["feature_names_in"] is not None:
+            calibrator.feature_names_in_ = np.asarray(data["feature_names_in"], dtype=object)
+        calibrator.model_ = CrossFittedRewardModel.from_dict(data["model"])
+        return calibrator
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted calibrator to a JSON file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a calibrator written by `save`."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+    # ---- checks at the boundary -----------------------------------------------------------
+
+    def _read(
+        self, X: ArrayLike, covariates: ArrayLike | None, *, fitting: bool = False
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Scores and covariates as finite float64, from either way in."""
+        if not fitting:
+            check_is_fitted(self, "model_")
+        if is_one_dimensional(X):
+            X = as_floats("judge_scores", X)[:, None]
+            if not fitting and covariates is None and self.n_features_in_ > 1:
+                raise CJEError(
+                    f"Scores alone were given, but the fit used {self.n_features_in_ - 1} covariates",
+                    hint="pass covariates=..., or Reshape your data to (score, covariates) columns",
+                )
+        if covariates is not None:
+            extra = np.asarray(covariates, dtype=np.float64)
+            X = np.column_stack([X, extra])
+        X = validate_data(self, X, dtype=np.float64, reset=fitting)
+        scores = np.ascontiguousarray(X[:, 0])
+        return scores, X[:, 1:] if X.shape[1] > 1 else None
+
+    def _read_folds(self, fold_ids: ArrayLike, n: int) -> IntArray:
+        folds = np.asarray(fold_ids)
+        n_folds = self.model_.n_folds
+        if n_folds == 0:
+            raise CJEError(
+                "This calibrator was fitted without folds", hint="fit it with fit_cv(...)"
+            )
+        if folds.shape != (n,) or folds.dtype.kind not in "iu":
+            raise CJEError("fold_ids must hold one integer a row", value=folds.shape)
+        if n and not (0 <= folds.min() and folds.max() < n_folds):
+            raise CJEError(
+                f"fold_ids must lie in 0..{n_folds - 1}", value=(int(folds.min()), int(folds.max()))
+            )
+        return folds.astype(np.int64)
+
+
+def is_one_dimensional(X: ArrayLike) -> bool:
+    """Whether X is a plain column of scores (sparse matrices and data frames say no)."""
+    if isinstance(X, list | tuple):
+        return np.ndim(X) == 1
+    return getattr(X, "ndim", 2) == 1
+
+
+def as_floats(name: str, values: ArrayLike) -> FloatArray:
+    """A 1-D array of finite floats, or an error that names the row."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CJEError(f"{name} must hold numbers") from error
+    if array.ndim != 1:
+        raise CJEError(f"{name} must be one-dimensional", value=array.shape)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise CJEError(f"{name} is not finite", where=f"row {row}", value=float(array[row]))
+    return array
+
+
+def combine_weights(
+    n: int, sample_weight: ArrayLike | None, inclusion_probability: ArrayLike | None
+) -> FloatArray | None:
+    """sample_weight / inclusion_probability, checked; None where neither is given."""
+    if sample_weight is None and inclusion_probability is None:
+        return None
+    weights = np.ones(n)
+    for name, given in (
+        ("sample_weight", sample_weight),
+        ("inclusion_probability", inclusion_probability),
+    ):
+        if given is None:
+            continue
+        values = as_floats(name, given)
+        if len(values) != n:
+            raise CJEError(f"{name} must have one value a row", value=len(values), hint=f"n = {n}")
+        if (values < 0).any():
+            raise CJEError(f"{name} must not be negative", value=float(values.min()))
+        if name == "sample_weight":
+            weights = weights * values
+        elif (values <= 0).any() or (values > 1).any():
+            raise CJEError(
+                "inclusion_probability must lie in (0, 1]",
+                value=float(values.min()) if (values <= 0).any() else float(values.max()),
+            )
+        else:
+            weights = weights / values
+    return weights
+
+
+def folds_from_cv(cv: int | Iterable[Any], n: int, seed: int) -> tuple[IntArray, int]:
+    """Fold of every row: hashed for a number of folds, or read off given (train, test) splits."""
+    if isinstance(cv, int | np.integer):
+        if cv < 2:
+            raise CJEError("cv must be at least 2 folds", value=cv)
+        return get_row_folds(n, int(cv), seed), int(cv)
+    folds = np.full(n, -1, dtype=np.int64)
+    n_folds = 0
+    for k, (_, test) in enumerate(cv):
+        folds[test] = k
+        n_folds = k + 1
+    if (folds < 0).any():
+        raise CJEError(
+            "The given cv splits leave rows in no test fold",
+            value=int((folds < 0).sum()),
+            hint="every row must be held out once",
+        )
+    return folds, n_folds
+
+
+def enough_to_cross_fit(n_labels: int) -> bool:
+    """Whether internal folds make sense; below this monotone is used anyway."""
+    return n_labels >= MIN_LABELS_TWO_STAGE
