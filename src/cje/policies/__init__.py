@@ -1,7 +1,49 @@
 """Policies: sample a response, and score a given one (teacher forcing)."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from cje.policies.answers import Generation, LogProb
+from cje.policies.canaries import (
+    generated_vs_rescored_canary,
+    identical_weights_canary,
+    replicate_noise_canary,
+    self_ratio_canary,
+)
+from cje.policies.config import PolicyConfig, parse_policy_config, render_prompt
 from cje.policies.ngram import NgramPolicy
 from cje.policies.ngram_model import NgramModel
+from cje.policies.sampler import MultiTargetSampler, PolicyRunner, make_multi_sampler, make_runner
 
-__all__ = ["Generation", "LogProb", "NgramModel", "NgramPolicy"]
+if TYPE_CHECKING:
+    from cje.policies.api import APIPolicyRunner as APIPolicyRunner
+    from cje.policies.probe import Capability as Capability
+
+__all__ = [
+    "APIPolicyRunner",
+    "Capability",
+    "Generation",
+    "LogProb",
+    "MultiTargetSampler",
+    "NgramModel",
+    "NgramPolicy",
+    "PolicyConfig",
+    "PolicyRunner",
+    "generated_vs_rescored_canary",
+    "identical_weights_canary",
+    "make_multi_sampler",
+    "make_runner",
+    "parse_policy_config",
+    "render_prompt",
+    "replicate_noise_canary",
+    "self_ratio_canary",
+]
+_HOME = {"APIPolicyRunner": "api", "Capability": "probe"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"cje.policies.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'cje.policies' has no attribute {name!r}")

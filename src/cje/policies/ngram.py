@@ -195,7 +195,8 @@ class NgramPolicy:
         recent = tokens[:, max(0, tokens.shape[1] - self.model.order + 1) :]
         code = np.zeros(len(alive), dtype=np.int64)
         for column in range(recent.shape[1]):
-            code = code * len(self.model.vocabulary) + recent[alive, column]
+            pair = code * len(self.model.vocabulary) + recent[alive, column]
+            code = np.unique(pair, return_inverse=True)[1].reshape(-1)  # keeps the codes small
         order = np.argsort(code, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
             yield recent[alive[rows[0]]].tolist(), rows

@@ -1,0 +1,298 @@
+"""`APIPolicyRunner`: sample from a served model, and score given responses by teacher forcing."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from cje.errors import CJEError
+from cje.models import (
+    JSON,
+    BadOutputError,
+    Completion,
+    FatalError,
+    ModelCallError,
+    make_client,
+    run_sync,
+)
+from cje.policies.answers import Generation, LogProb
+from cje.policies.config import PolicyConfig, ScoringForm, parse_policy_config, render_prompt
+from cje.policies.probe import Capability, probe
+from cje.policies.scored_tokens import ScoredToken, Span, find_response, read_scored, sum_span
+
+__all__ = ["APIPolicyRunner"]
+
+
+class APIPolicyRunner:
+    """A policy behind an API.
+
+    Scoring renders the whole conversation, sends prompt and response to the server as input, and
+    sums the log-probs of the response's tokens. The first call probes which of the known forms
+    this server understands; an answer that is not a proper log-prob raises `BadOutputError`.
+
+    Parameters
+    ----------
+    config : PolicyConfig or mapping
+    """
+
+    def __init__(self, config: PolicyConfig | Mapping[str, Any]) -> None:
+        self.config = parse_policy_config(config)
+        self.name, self.provider = self.config.name, self.config.provider
+        self.client: Any = make_client(self.config.endpoint_record())
+        self._capability: Capability | None = None
+        self._probing: asyncio.Task[Capability] | None = None
+        self._tokenizes = True
+
+    # generating ---------------------------------------------------------------------------------
+
+    async def agenerate(self, context: str, *, seed: int) -> Generation:
+        """Sample one response."""
+        return self._generation(await self.acomplete(context, seed=seed))
+
+    async def acomplete(self, context: str, **changes: JSON) -> Completion:
+        """One generation with this policy's sampling parameters, `changes` replacing some."""
+        config = self.config
+        parameters: dict[str, JSON] = {
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "max_tokens": config.max_tokens,
+            **changes,
+        }
+        if config.provider == "anthropic":
+            return await self._chat(context, parameters)  # type: ignore[no-any-return]
+        if config.endpoint == "chat":
+            parameters["logprobs"] = True
+            return await self._chat(context, parameters)  # type: ignore[no-any-return]
+        parameters["logprobs"] = 1
+        return await self.client.complete(render_prompt(config, context), **parameters)  # type: ignore[no-any-return]
+
+    async def _chat(self, context: str, parameters: dict[str, JSON]) -> Any:
+        messages = [{"role": "user", "content": context}]
+        if self.config.system_prompt:
+            messages.insert(0, {"role": "system", "content": self.config.system_prompt})
+        return await self.client.chat(messages, **parameters)
+
+    def _generation(self, answer: Completion) -> Generation:
+        """Text and log-prob of an answer; a log-prob the server got wrong is left out, not used."""
+        values = answer.logprobs
+        eos = self.config.eos_text
+        total = None
+        if values and all(math.isfinite(v) and -1000.0 < v <= 1e-4 for v in values):
+            total = min(math.fsum(min(v, 0.0) for v in values), 0.0)
+        text = answer.text
+        has_eos = bool(eos and answer.tokens and answer.tokens[-1] == eos)
+        if has_eos and eos and text.endswith(eos):
+            text = text[: -len(eos)]
+        return Generation(
+            text=text,
+            finish_reason=answer.finish_reason,
+            token_ids=answer.token_ids,
+            logprob=total,
+            n_tokens=len(values) if values else answer.usage.completion_tokens,
+            logprob_has_eos=has_eos,
+            usage=answer.usage,
+        )
+
+    # scoring ------------------------------------------------------------------------------------
+
+    async def alog_prob(
+        self,
+        context: str,
+        response: str,
+        *,
+        token_ids: Sequence[int] | None = None,
+        complete: bool = True,
+    ) -> LogProb:
+        """log p(response | context) under this policy (one scoring call)."""
+        capability = await self.aprobe()
+        if capability.form is None:
+            raise FatalError(
+                f"{self.name}: {self.config.endpoint_record().label} cannot score a given "
+                f"response ({capability.evidence_text()})",
+                reason="cannot_score", hint=capability.hint,
+            )  # fmt: skip
+        prompt = render_prompt(self.config, context)
+        eos = (self.config.eos_text or "") if complete else ""
+        if token_ids is not None:
+            by_ids = await self._score_ids(capability.form, prompt, token_ids, eos)
+            if by_ids is not None:
+                return by_ids
+        return await self._score_text(capability.form, prompt, prompt + response + eos)
+
+    def log_prob(self, context: str, response: str) -> float:
+        """`alog_prob` for synchronous code."""
+        return self._teacher_forcing_logprob(context, response)
+
+    def _teacher_forcing_logprob(self, context: str, response: str) -> float:
+        return run_sync(self.alog_prob(context, response)).value
+
+    async def ascore_tokens(
+        self, form: ScoringForm, sent: str | Sequence[int], **changes: JSON
+    ) -> tuple[list[ScoredToken], dict[str, JSON]]:
+        """One scoring call in a given form: the prompt's tokens, and the raw answer."""
+        path, body = scoring_request(self.config, form, sent)
+        body.update(changes)
+        if form in ("sglang", "tgi"):
+            answer = await self.client.post(path, body)
+        else:
+            answer = await self.client.complete_raw(sent, **body)
+        return read_scored(form, answer, sent), answer
+
+    async def _score_text(self, form: ScoringForm, prompt: str, full: str) -> LogProb:
+        tokens, answer = await self.ascore_tokens(form, full)
+        try:
+            span = find_response(tokens, prompt, full)
+        except BadOutputError as error:
+            if error.reason != "boundary_unknown":
+                raise
+            ids = await self._tokenise_both(prompt, full)
+            if ids is None:
+                raise
+            span = find_response(tokens, prompt, full, prompt_ids=ids[0], full_ids=ids[1])
+        return self._sum(tokens, span, answer)
+
+    async def _tokenise_both(self, prompt: str, full: str) -> tuple[list[int], list[int]] | None:
+        before, whole = await asyncio.gather(self.atokenise(prompt), self.atokenise(full))
+        return None if before is None or whole is None else (before, whole)
+
+    async def _score_ids(
+        self, form: ScoringForm, prompt: str, token_ids: Sequence[int], eos: str
+    ) -> LogProb | None:
+        """Score logged token ids themselves; None where the server cannot tokenise the prompt."""
+        before = await self.atokenise(prompt)
+        if before is None:
+            return None
+        ids = list(token_ids)
+        if eos:
+            end = await self.atokenise(eos, specials=False)
+            if end and ids[-len(end) :] != end:
+                ids += end
+        if not ids:
+            raise BadOutputError("the response has no tokens", reason="empty_response")
+        sent = before + ids
+        tokens, answer = await self.ascore_tokens(form, sent)
+        if len(tokens) != len(sent) or any(
+            token.id is not None and token.id != i for token, i in zip(tokens, sent, strict=True)
+        ):
+            raise BadOutputError(
+                f"sent {len(sent)} token ids, got {len(tokens)} others back",
+                reason="length_mismatch",
+            )
+        return self._sum(tokens, Span(len(before), len(sent), "token_ids"), answer)
+
+    def _sum(self, tokens: list[ScoredToken], span: Span, answer: Mapping[str, JSON]) -> LogProb:
+        if span.boundary == "inside_token" and self.config.boundary == "refuse":
+            raise BadOutputError(
+                "one token holds the end of the prompt and the start of the response",
+                reason="boundary_inside_token",
+                hint="end the template with a character the tokeniser does not merge, log token "
+                "ids, or set boundary: token_start",
+            )
+        value = sum_span(tokens, span)
+        return LogProb(value, span.stop - span.start, span.boundary, _usage(answer, tokens))
+
+    async def atokenise(self, text: str, *, specials: bool = True) -> list[int] | None:
+        """Token ids from the server's own tokeniser, or None where it has no such route."""
+        if not self._tokenizes:
+            return None
+        add = specials if self.config.bos is None else specials and self.config.bos
+        body = {"model": self.config.model, "prompt": text, "add_special_tokens": add}
+        try:
+            answer = await self.client.post("//tokenize", body)
+        except FatalError:
+            self._tokenizes = False
+            return None
+        ids = answer.get("tokens")
+        if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):
+            raise BadOutputError("the tokeniser's answer has no ids", reason="broken_tokenise")
+        return list(ids)
+
+    # what the server can do ---------------------------------------------------------------------
+
+    async def aprobe(self) -> Capability:
+        """Find out, once, how this server scores a given text."""
+        if self._capability is None:
+            if self.config.scoring is not None:
+                self._capability = Capability(self.config.scoring, ("form set by the config",))
+            elif self.config.provider == "anthropic":
+                self._capability = Capability(None, ("the messages API gives no log-probs",))
+            else:
+                self._capability = await self._probe_once()
+        return self._capability
+
+    async def _probe_once(self) -> Capability:
+        """Rows that start together share one probe, and one failure."""
+        if self._probing is None or self._probing.get_loop() is not asyncio.get_running_loop():
+            self._probing = asyncio.ensure_future(probe(self))
+        try:
+            return await asyncio.shield(self._probing)
+        except ModelCallError:
+            self._probing = None  # a server that was down may be up at the next attempt
+            raise
+
+    def identity(self) -> dict[str, JSON]:
+        config = self.config
+        template = render_prompt(config, "\x00")
+        return {
+            **config.endpoint_record().identity(),
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "max_tokens": config.max_tokens,
+            "template": sha256(template.encode()).hexdigest(),
+            "endpoint": config.endpoint,
+            "eos": config.eos_text,
+            "bos": config.bos,
+            "boundary": config.boundary,
+            "scoring": config.scoring,
+        }
+
+    async def aclose(self) -> None:
+        await self.client.aclose()
+
+
+def scoring_request(
+    config: PolicyConfig, form: ScoringForm, sent: str | Sequence[int]
+) -> tuple[str, dict[str, JSON]]:
+    """Path and body of one scoring call.
+
+    Every form asks for the sampling distribution (temperature, top-p); the probe finds out whether
+    the server listens.
+    """
+    sampling = {"temperature": config.temperature, "top_p": config.top_p}
+    if form in ("echo0", "echo1"):
+        # logprobs=1, not 0: SGLang ignores the prompt's log-probs at 0.
+        body = {"echo": True, "logprobs": 1, "max_tokens": int(form[-1]), **sampling}
+    elif form == "prompt_logprobs":
+        body = {"prompt_logprobs": 0, "max_tokens": 1, **sampling}
+    elif form == "sglang":
+        field = {"text": sent} if isinstance(sent, str) else {"input_ids": list(sent)}
+        return "//generate", {
+            **field,
+            "sampling_params": {"max_new_tokens": 0, **sampling},
+            "return_logprob": True,
+            "logprob_start_len": 0,
+            "return_text_in_logprobs": True,
+            "temp_scaled_logprobs": config.temperature != 1.0,
+            "top_p_normalized_logprobs": config.top_p != 1.0,
+        }
+    else:
+        if not isinstance(sent, str):
+            raise CJEError("TGI takes text, not token ids")
+        return "//generate", {
+            "inputs": sent,
+            "parameters": {"decoder_input_details": True, "details": True, "max_new_tokens": 1},
+        }
+    if config.bos is not None:
+        body["add_special_tokens"] = config.bos
+    return "/completions", body
+
+
+def _usage(answer: Mapping[str, JSON], tokens: Sequence[ScoredToken]) -> Any:
+    from cje.models import Usage
+    from cje.models.client import read_usage
+
+    usage = read_usage(answer)
+    return usage if usage.prompt_tokens else Usage(len(tokens), usage.completion_tokens)

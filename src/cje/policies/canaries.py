@@ -1,0 +1,154 @@
+"""Checks on log-probs before any estimate: pure functions, arrays in, a `Finding` out.
+
+Each returns None where nothing is wrong. They exist because the classic failure is silent: with
+the teacher-forcing step forgotten, every log-ratio is 0, every weight 1, and each target policy
+"equals" the logging policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cje.errors import CJEError
+from cje.inference.finding import Finding, Severity
+
+__all__ = [
+    "generated_vs_rescored_canary",
+    "identical_weights_canary",
+    "replicate_noise_canary",
+    "self_ratio_canary",
+]
+
+FloatArray = NDArray[np.float64]
+
+
+def _finite(name: str, values: ArrayLike, ndim: int) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != ndim or array.shape[0] == 0:
+        raise CJEError(f"{name} must be a non-empty {ndim}-dimensional array", value=array.shape)
+    if not np.isfinite(array).all():
+        raise CJEError(f"{name} has values that are not finite", hint="drop error rows first")
+    return array
+
+
+def _ess_share(log_ratios: FloatArray) -> float:
+    """Kish's effective sample size over n, computed on the log scale."""
+    w = np.exp(log_ratios - log_ratios.max())
+    return float(w.sum() ** 2 / (len(w) * (w @ w)))
+
+
+def self_ratio_canary(
+    logged: ArrayLike, rescored: ArrayLike, *, max_mean_shift: float = 0.1, min_ess: float = 0.9
+) -> Finding | None:
+    """The logging policy scored twice must give ratios near 1 and an ESS near n.
+
+    Parameters
+    ----------
+    logged, rescored : array (n,)
+        log p(response | context) of the logging policy as stored, and scored again.
+    """
+    a, b = _finite("logged", logged, 1), _finite("rescored", rescored, 1)
+    if a.shape != b.shape:
+        raise CJEError("logged and rescored differ in length", value=(a.shape, b.shape))
+    ratio = b - a
+    shift, ess = float(np.abs(ratio).mean()), _ess_share(ratio)
+    details = {"mean_abs_log_ratio": shift, "ess_share": ess, "n": len(a)}
+    if shift <= max_mean_shift and ess >= min_ess:
+        return None
+    return Finding(
+        "self-ratio",
+        f"the logging policy scored against itself gives a mean absolute log-ratio of {shift:.3g} "
+        f"and an ESS of {100 * ess:.0f}% of {len(a)} rows; both scores should agree",
+        Severity.REFUSE,
+        "check that logging and target are scored by the same engine, template, EOS rule and "
+        "temperature",
+        details=details,
+    )
+
+
+def generated_vs_rescored_canary(
+    generated: ArrayLike, rescored: ArrayLike, n_tokens: ArrayLike, *, per_token: float = 0.05
+) -> Finding | None:
+    """Log-probs given while writing must agree with those given while reading the same text."""
+    a, b = _finite("generated", generated, 1), _finite("rescored", rescored, 1)
+    count = np.maximum(_finite("n_tokens", n_tokens, 1), 1.0)
+    gap = np.abs(a - b) / count
+    share = float((gap > per_token).mean())
+    if float(np.median(gap)) <= per_token and share <= 0.05:
+        return None
+    return Finding(
+        "generated-vs-rescored",
+        f"log-probs reported while generating and while rescoring differ by more than "
+        f"{per_token:g} a token on {100 * share:.0f}% of {len(a)} rows (median "
+        f"{np.median(gap):.3g} a token)",
+        Severity.REFUSE if share > 0.5 else Severity.WARNING,
+        "the prompt template, EOS rule, temperature or tokenisation differs between the two calls",
+        details={"median_gap_per_token": float(np.median(gap)), "share_over": share},
+    )
+
+
+def replicate_noise_canary(replicates: ArrayLike, *, max_sd: float = 0.2) -> Finding | None:
+    """Scoring one response several times should give one number.
+
+    Parameters
+    ----------
+    replicates : array (n, R)
+        R repeated scores of n responses.
+    """
+    x = _finite("replicates", replicates, 2)
+    if x.shape[1] < 2:
+        raise CJEError("replicate noise needs at least two repeats", value=x.shape)
+    sd = float(np.sqrt(x.var(axis=1, ddof=1).mean()))
+    if sd <= max_sd:
+        return None
+    return Finding(
+        "replicate-noise",
+        f"scoring the same response again moves its log-prob by {sd:.3g} (standard deviation): "
+        f"weights carry a spurious factor of about {np.exp(sd):.2g}",
+        Severity.WARNING if sd <= 1.0 else Severity.REFUSE,
+        "pin the server's version and precision, switch off batching-dependent kernels, or "
+        "average repeats",
+        details={"sd": sd, "repeats": x.shape[1]},
+    )
+
+
+def identical_weights_canary(
+    logged: ArrayLike,
+    targets: ArrayLike,
+    names: Sequence[str],
+    same_as_logging: Sequence[bool],
+) -> list[Finding]:
+    """All weights identical means the scoring step was skipped, unless it is an A/A check.
+
+    Parameters
+    ----------
+    logged : array (n,)
+        log p of the logging policy.
+    targets : array (n, K)
+        log p of each target policy.
+    same_as_logging : sequence of bool
+        Whether each target is configured exactly like the logging policy.
+    """
+    base, matrix = _finite("logged", logged, 1), _finite("targets", targets, 2)
+    if matrix.shape != (len(base), len(names)) or len(same_as_logging) != len(names):
+        raise CJEError("targets must have one row a response and one column a policy")
+    findings = []
+    for k, (name, same) in enumerate(zip(names, same_as_logging, strict=True)):
+        if same or len(base) < 2 or np.ptp(matrix[:, k] - base) > 1e-9:
+            continue
+        findings.append(
+            Finding(
+                "identical-weights",
+                f"all {len(base)} importance weights are identical although the policy is not "
+                "configured like the logging policy",
+                Severity.REFUSE,
+                "the logged responses were not scored under this policy (teacher forcing was "
+                "forgotten, or both log-probs are one default value): run the target-policy step",
+                name,
+                {"log_ratio": float(matrix[0, k] - base[0]), "log_prob": float(matrix[0, k])},
+            )
+        )
+    return findings

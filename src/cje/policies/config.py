@@ -1,0 +1,152 @@
+"""What describes a policy: one validated record, the same for logging and target policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from cje.errors import CJEError
+from cje.models import PROVIDERS, Endpoint
+
+__all__ = ["PolicyConfig", "ScoringForm", "parse_policy_config", "render_prompt"]
+
+ScoringForm = Literal["echo0", "echo1", "prompt_logprobs", "sglang", "tgi"]
+#: End-of-turn text of the templates we ship: what a complete response is followed by.
+_TEMPLATE_EOS = {"raw": None, "chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
+
+
+class PolicyConfig(BaseModel):
+    """A policy: which model, how it samples, how its prompt is rendered, how it is scored.
+
+    Attributes
+    ----------
+    template : str
+        ``raw``, ``chatml``, ``llama3``, the path of a Jinja file, or Jinja text containing
+        ``{{``. It sees ``context`` and ``system`` and ends where the response begins.
+    endpoint : {"completions", "chat"}
+        How responses are generated. ``chat`` lets the server render its own template; scoring
+        uses `template`, and the probe compares the two.
+    eos : str or None
+        The text of the end-of-sequence token. A complete response is scored with it; ``None``
+        scores the response's own tokens only. It must be the same for logging and target.
+    bos : bool or None
+        Whether the server should put BOS before the prompt (``None``: as it does by itself).
+    boundary : {"token_start", "refuse"}
+        What to do when one token spans the end of the prompt and the start of the response.
+    scoring : str or None
+        The scoring form; ``None`` finds one with a probe.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    name: str = Field(min_length=1)
+    provider: str = "openai"
+    model: str = "ngram"
+    base_url: str | None = None
+    api_key_env: str | None = None
+    api_version: str | None = None
+    revision: str | None = None
+    timeout: float = Field(60.0, gt=0)
+    extra_body: dict[str, Any] | None = None
+    temperature: float = Field(1.0, ge=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    max_tokens: int = Field(256, ge=1)
+    system_prompt: str | None = None
+    template: str = "raw"
+    endpoint: Literal["completions", "chat"] = "completions"
+    eos: str | None = "auto"
+    bos: bool | None = None
+    boundary: Literal["token_start", "refuse"] = "token_start"
+    scoring: ScoringForm | None = None
+    corpus: str | None = None
+    order: int = Field(3, ge=1, le=8)
+    smoothing: float = Field(1.0, gt=0)
+    boost: dict[str, float] | None = None
+
+    @field_validator("provider")
+    @classmethod
+    def _known_provider(cls, value: str) -> str:
+        if value != "ngram" and value not in PROVIDERS:
+            raise ValueError(f"unknown provider {value!r}: use ngram or one of {list(PROVIDERS)}")
+        return value
+
+    @property
+    def eos_text(self) -> str | None:
+        """The end-of-sequence text; ``auto`` takes it from a template we ship."""
+        return _TEMPLATE_EOS.get(self.template) if self.eos == "auto" else self.eos
+
+    def endpoint_record(self) -> Endpoint:
+        """The server part."""
+        return Endpoint(
+            provider=self.provider, model=self.model, base_url=self.base_url,
+            api_key_env=self.api_key_env, api_version=self.api_version, timeout=self.timeout,
+            revision=self.revision, extra_body=self.extra_body,
+        )  # fmt: skip
+
+    def same_distribution(self, other: PolicyConfig) -> bool:
+        """Whether two configs describe the same policy (an A/A check), whatever their names."""
+        aside = {"name", "timeout", "api_key_env"}
+        return self.model_dump(exclude=aside) == other.model_dump(exclude=aside)
+
+
+def parse_policy_config(config: PolicyConfig | Mapping[str, Any]) -> PolicyConfig:
+    """A `PolicyConfig` from a mapping, with one plain error for all that is wrong in it."""
+    if isinstance(config, PolicyConfig):
+        return config
+    try:
+        return PolicyConfig.model_validate(dict(config))
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()
+        )
+        raise CJEError(
+            f"the policy's configuration is wrong: {faults}", where=str(config.get("name"))
+        ) from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(template: str) -> Any:
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    if template in _TEMPLATE_EOS:
+        folder = files("cje.policies").joinpath("templates")
+        text = folder.joinpath(f"{template}.jinja").read_text(encoding="utf-8")
+    elif "{{" in template:
+        text = template
+    else:
+        try:
+            text = Path(template).read_text(encoding="utf-8")
+        except OSError as error:
+            raise CJEError(
+                "no such prompt template", value=template,
+                hint=f"use one of {', '.join(_TEMPLATE_EOS)}, a file, or Jinja text",
+            ) from error  # fmt: skip
+    sandbox = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    try:
+        return sandbox.from_string(text)
+    except TemplateError as error:
+        raise CJEError("the prompt template is broken", value=template, hint=str(error)) from error
+
+
+def render_prompt(config: PolicyConfig, context: str) -> str:
+    """The exact text the model continues. Context and system prompt are data, not template."""
+    from jinja2 import TemplateError
+
+    try:
+        text = _compiled(config.template).render(context=context, system=config.system_prompt)
+    except TemplateError as error:
+        raise CJEError(
+            "the prompt template cannot be rendered", where=config.name, hint=str(error)
+        ) from error
+    if not text:
+        raise CJEError(
+            "the rendered prompt is empty, so the response's first token would have no log-prob",
+            where=config.name,
+        )
+    return str(text)

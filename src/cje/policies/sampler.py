@@ -1,0 +1,182 @@
+"""`MultiTargetSampler`: the log-probs of logged responses under several policies, in one pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.errors import CJEError
+from cje.models import JSON, ModelCallError, gather_bounded, run_sync, with_retries
+from cje.policies.answers import Generation, LogProb
+from cje.policies.config import PolicyConfig, parse_policy_config
+from cje.policies.ngram import NgramPolicy, read_corpus
+from cje.policies.ngram_model import NgramModel
+
+__all__ = ["MultiTargetSampler", "PolicyRunner", "make_multi_sampler", "make_runner"]
+
+FloatArray = NDArray[np.float64]
+
+
+class PolicyRunner(Protocol):
+    """A policy that can be sampled and can score a given response. One attempt a call."""
+
+    name: str
+    provider: str
+
+    async def agenerate(self, context: str, *, seed: int) -> Generation: ...
+
+    async def alog_prob(
+        self,
+        context: str,
+        response: str,
+        *,
+        token_ids: Sequence[int] | None = None,
+        complete: bool = True,
+    ) -> LogProb: ...
+
+    def log_prob(self, context: str, response: str) -> float: ...
+
+    def identity(self) -> dict[str, JSON]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class MultiTargetSampler:
+    """K policies that score the same logged responses.
+
+    Parameters
+    ----------
+    runners : sequence of PolicyRunner
+        One a target policy, with distinct names.
+    concurrency : int
+        Rows in flight at a time; each row's K requests go out together.
+
+    Examples
+    --------
+    >>> policies = [NgramPolicy(name="a"), NgramPolicy(name="b", temperature=2.0)]
+    >>> sampler = MultiTargetSampler(policies)
+    >>> sampler.K, sampler.logp_matrix(["Can you help me?"], [" I do not know."]).shape
+    (2, (1, 2))
+    """
+
+    def __init__(self, runners: Sequence[PolicyRunner], *, concurrency: int = 16) -> None:
+        if not runners:
+            raise CJEError("a MultiTargetSampler needs at least one policy")
+        self.runners = tuple(runners)
+        self.names = tuple(runner.name for runner in self.runners)
+        if len(set(self.names)) != len(self.names):
+            raise CJEError("two target policies have the same name", value=self.names)
+        if concurrency < 1:
+            raise CJEError("concurrency must be at least 1", value=concurrency)
+        self.concurrency = concurrency
+        self.K = len(self.runners)
+
+    async def alogp_many(
+        self,
+        context: str,
+        response: str,
+        *,
+        token_ids: Sequence[int] | None = None,
+        complete: bool = True,
+    ) -> list[LogProb | ModelCallError]:
+        """All K log-probs of one response, requested together; a failure stands in its place."""
+        answers = await asyncio.gather(
+            *(
+                runner.alog_prob(context, response, token_ids=token_ids, complete=complete)
+                for runner in self.runners
+            ),
+            return_exceptions=True,
+        )
+        checked: list[LogProb | ModelCallError] = []
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, ModelCallError):
+                raise answer
+            checked.append(answer)
+        return checked
+
+    def logp_many(self, context: str, response: str) -> list[float]:
+        """log pi_k(response | context) for every policy k."""
+        row: list[float] = self.logp_matrix([context], [response])[0].tolist()
+        return row
+
+    def logp_matrix(self, contexts: Sequence[str], responses: Sequence[str]) -> FloatArray:
+        """The (n, K) matrix of log pi_k(response_i | context_i).
+
+        Raises
+        ------
+        ModelCallError
+            At the first log-prob that cannot be had. There is no default value.
+        """
+        if len(contexts) != len(responses):
+            raise CJEError(
+                f"{len(contexts)} contexts but {len(responses)} responses",
+                hint="teacher forcing scores the logged responses: give one a context",
+            )
+        calls = [
+            partial(self._row, i, context, response)
+            for i, (context, response) in enumerate(zip(contexts, responses, strict=True))
+        ]
+        rows = run_sync(gather_bounded(calls, self.concurrency))
+        return np.array(rows, dtype=np.float64).reshape(len(calls), self.K)
+
+    def log_prob(self, contexts: Sequence[str], responses: Sequence[str]) -> FloatArray:
+        """The seed's name for `logp_matrix`; the responses are needed, as nothing is sampled."""
+        return self.logp_matrix(contexts, responses)
+
+    async def _row(self, index: int, context: str, response: str) -> list[float]:
+        scored = await asyncio.gather(
+            *(
+                with_retries(partial(runner.alog_prob, context, response), seed=index)
+                for runner in self.runners
+            )
+        )
+        return [answer.value for answer in scored]
+
+    async def aclose(self) -> None:
+        for runner in self.runners:
+            await runner.aclose()
+
+
+def make_runner(config: PolicyConfig | Mapping[str, Any]) -> PolicyRunner:
+    """The runner a config describes: `NgramPolicy` in this process, or `APIPolicyRunner`."""
+    parsed = parse_policy_config(config)
+    if parsed.provider != "ngram":
+        from cje.policies.api import APIPolicyRunner
+
+        return APIPolicyRunner(parsed)
+    model = NgramModel(
+        None if parsed.corpus is None else read_corpus(parsed.corpus),
+        order=parsed.order,
+        smoothing=parsed.smoothing,
+        boost=parsed.boost,
+    )
+    return NgramPolicy(
+        model,
+        name=parsed.name,
+        temperature=parsed.temperature,
+        top_p=parsed.top_p,
+        max_tokens=parsed.max_tokens,
+    )
+
+
+def make_multi_sampler(
+    configs: Sequence[PolicyConfig | Mapping[str, Any]], *, concurrency: int = 16
+) -> MultiTargetSampler:
+    """One sampler for several policy configs, which must agree on EOS and BOS.
+
+    A ratio of probabilities means something only if both count the same event.
+    """
+    parsed = [parse_policy_config(config) for config in configs]
+    for field in ("eos_text", "bos"):
+        values = {config.name: getattr(config, field) for config in parsed}
+        if len(set(values.values())) > 1:
+            raise CJEError(
+                f"the policies disagree on {field.removesuffix('_text')}: {values}",
+                hint="state one EOS and BOS policy for logging and target policies alike",
+            )
+    return MultiTargetSampler([make_runner(config) for config in parsed], concurrency=concurrency)
