@@ -1,0 +1,200 @@
+"""Checks at the boundary of this layer: every public function comes through here, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cje.errors import CJEError
+
+__all__ = [
+    "SUM_TOLERANCE",
+    "FloatArray",
+    "IntArray",
+    "check_binary",
+    "check_distribution",
+    "check_multiclass",
+    "check_weights",
+    "check_whole_number",
+    "encode_labels",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Wide enough for float32 softmax and for files rounded to four digits, far below any real defect.
+SUM_TOLERANCE = 1e-3
+
+
+def check_binary(
+    y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Outcomes in {0, 1}, probabilities in [0, 1] and weights, of one length, or an error."""
+    p = _one_dimensional(y_prob, "y_prob")
+    y = _one_dimensional(y_true, "y_true")
+    if len(y) != len(p):
+        raise CJEError("y_true and y_prob differ in length", value=(len(y), len(p)))
+    # min and max carry NaN through, so two cheap passes see every bad value.
+    if not (p.min() >= 0.0 and p.max() <= 1.0):
+        _raise_outside(p, "y_prob", "pass probabilities, not logits or percentages")
+    if np.asarray(y_true).dtype != np.bool_ and not _is_binary(y):
+        row = int(np.argmax(~((y == 0.0) | (y == 1.0))))
+        raise CJEError(
+            "y_true must hold 0 and 1 only",
+            where=f"row {row}",
+            value=float(y[row]),
+            hint="for more than two classes use confidence_ece, top_label_ece or class_wise_ece",
+        )
+    return y, p, check_weights(sample_weight, len(p))
+
+
+def _is_binary(y: FloatArray) -> bool:
+    # y * y == y holds for 0 and 1 alone; the comparison is False for NaN.
+    return bool((y * y == y).all())
+
+
+def _one_dimensional(values: ArrayLike, name: str) -> FloatArray:
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise CJEError(
+            f"{name} must be one-dimensional",
+            value=array.shape,
+            hint="a matrix of class probabilities goes to confidence_ece, top_label_ece or "
+            "class_wise_ece",
+        )
+    if len(array) == 0:
+        raise CJEError(f"{name} is empty: there is nothing to assess")
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CJEError(f"{name} must be numeric", value=array[0]) from error
+
+
+def _raise_outside(p: FloatArray, name: str, hint: str) -> None:
+    bad = ~((p >= 0.0) & (p <= 1.0))
+    position = np.unravel_index(int(np.argmax(bad)), p.shape)
+    where = ", ".join(f"{a} {i}" for a, i in zip(("row", "column"), position, strict=False))
+    raise CJEError(
+        f"{name} must lie in [0, 1] and not be NaN",
+        where=where,
+        value=float(p[position]),
+        hint=hint,
+    )
+
+
+def check_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
+    """Finite, non-negative weights, one a row and not all zero; None stays None."""
+    if sample_weight is None:
+        return None
+    w = np.asarray(sample_weight, dtype=np.float64)
+    if w.shape != (n,):
+        raise CJEError("sample_weight must hold one number a row", value=w.shape)
+    if not np.isfinite(w).all() or w.min() < 0.0:
+        row = int(np.argmax(~(np.isfinite(w) & (w >= 0.0))))
+        raise CJEError(
+            "sample_weight must be finite and non-negative", where=f"row {row}", value=float(w[row])
+        )
+    if w.max() == 0.0:
+        raise CJEError("sample_weight is zero in every row: there is nothing to assess")
+    return w
+
+
+def check_distribution(y_prob: ArrayLike, *, where: str = "y_prob") -> FloatArray:
+    """An (n, K) matrix, K >= 2, whose rows are probability distributions, or an error."""
+    try:
+        p = np.asarray(y_prob, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CJEError(f"{where} must be numeric") from error
+    if p.ndim != 2 or p.shape[1] < 2:
+        raise CJEError(
+            f"{where} must be a matrix with one column a class",
+            value=p.shape,
+            hint="for a binary problem stack [1 - p, p], or use the binary metrics",
+        )
+    if len(p) == 0:
+        raise CJEError(f"{where} is empty: there is nothing to work on")
+    if not (p.min() >= 0.0 and p.max() <= 1.0):
+        _raise_outside(p, where, "pass probabilities, not logits or percentages")
+    # A product with ones is several times faster than a sum along a short axis.
+    off = np.abs(p @ np.ones(p.shape[1]) - 1.0)
+    if off.max() > SUM_TOLERANCE:
+        row = int(np.argmax(off))
+        raise CJEError(
+            f"{where} must sum to one in every row",
+            where=f"row {row}",
+            value=float(p[row].sum()),
+            hint="divide each row by its sum if the columns are all the classes there are",
+        )
+    return p
+
+
+def encode_labels(y_true: ArrayLike, n_classes: int, labels: ArrayLike | None) -> IntArray:
+    """Column of each label.
+
+    With `labels`, column k belongs to ``labels[k]``. Without, whole numbers in 0 .. K-1 are columns
+    themselves, and otherwise the K distinct values of `y_true` are taken in sorted order.
+    """
+    y = np.asarray(y_true)
+    if y.ndim != 1:
+        raise CJEError("y_true must be one-dimensional", value=y.shape)
+    if labels is None:
+        if y.dtype.kind in "iub" and len(y) and y.min() >= 0 and y.max() < n_classes:
+            return y.astype(np.int64, copy=False)
+        names = np.unique(y)
+        if len(names) != n_classes:
+            raise CJEError(
+                f"y_true holds {len(names)} distinct labels and y_prob {n_classes} columns",
+                hint="pass labels=[...], the label of each column",
+            )
+    else:
+        names = np.asarray(labels)
+        if names.shape != (n_classes,) or len(np.unique(names)) != n_classes:
+            raise CJEError("labels must name each column of y_prob once", value=names.tolist())
+    return lookup(y, names)
+
+
+def lookup(y: NDArray[Any], names: NDArray[Any]) -> IntArray:
+    """Position of each label in `names`; an error names the first label that is not there."""
+    order = np.argsort(names)
+    try:
+        found = order[np.clip(np.searchsorted(names, y, sorter=order), 0, len(names) - 1)]
+        known = names[found] == y
+    except TypeError as error:
+        raise CJEError(
+            "labels and y_true are of types that cannot be compared",
+            value=(str(names.dtype), str(y.dtype)),
+        ) from error
+    if not np.all(known):
+        row = int(np.argmin(known))
+        raise CJEError(
+            "a label was never seen",
+            where=f"row {row}",
+            value=y[row],
+            hint=f"known labels: {names.tolist()[:20]}",
+        )
+    return found.astype(np.int64, copy=False)
+
+
+def check_multiclass(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+) -> tuple[IntArray, FloatArray, FloatArray | None]:
+    """Column of each label, class probabilities and weights, of one length, or an error."""
+    p = check_distribution(y_prob)
+    y = np.asarray(y_true)
+    if len(y) != len(p):
+        raise CJEError("y_true and y_prob differ in length", value=(len(y), len(p)))
+    return encode_labels(y, p.shape[1], labels), p, check_weights(sample_weight, len(p))
+
+
+def check_whole_number(value: Any, name: str, *, minimum: int = 1) -> int:
+    """`value` as an int of at least `minimum`, or an error."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise CJEError(f"{name} must be a whole number of at least {minimum}", value=value)
+    return int(value)

@@ -1,0 +1,97 @@
+"""The binary calibrators by name, and one way to fit and apply any of them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from cje.classification._arrays import FloatArray
+from cje.classification.parametric import (
+    BetaCalibrator,
+    SigmoidCalibrator,
+    TemperatureCalibrator,
+)
+from cje.classification.stepwise import (
+    CenteredIsotonicCalibrator,
+    HistogramCalibrator,
+    IsotonicCalibrator,
+)
+from cje.classification.venn_abers import VennAbersCalibrator
+from cje.errors import CJEError
+
+__all__ = ["CALIBRATORS", "Calibrator", "apply_calibrator", "fit_calibrator", "resolve_calibrator"]
+
+
+class Calibrator(Protocol):
+    """Anything with `fit(scores, y)` and `predict(scores)`."""
+
+    def fit(self, scores: ArrayLike, y: ArrayLike) -> Any: ...
+
+    def predict(self, scores: ArrayLike) -> Any: ...
+
+
+CALIBRATORS: dict[str, type] = {
+    "sigmoid": SigmoidCalibrator,
+    "isotonic": IsotonicCalibrator,
+    "centered_isotonic": CenteredIsotonicCalibrator,
+    "beta": BetaCalibrator,
+    "histogram": HistogramCalibrator,
+    "temperature": TemperatureCalibrator,
+    "venn_abers": VennAbersCalibrator,
+}
+_OWN = tuple(CALIBRATORS.values())
+
+
+def resolve_calibrator(calibrator: Any) -> Calibrator:
+    """A name of `CALIBRATORS`, or an object with fit and predict, as an unfitted calibrator."""
+    if isinstance(calibrator, str):
+        if calibrator not in CALIBRATORS:
+            raise CJEError(
+                "unknown calibrator", value=calibrator, hint=f"one of {', '.join(CALIBRATORS)}"
+            )
+        return CALIBRATORS[calibrator]()  # type: ignore[no-any-return]
+    if isinstance(calibrator, type) or not (
+        callable(getattr(calibrator, "fit", None))
+        and callable(getattr(calibrator, "predict", None))
+    ):
+        raise CJEError(
+            "a calibrator is a name or an object with fit(scores, y) and predict(scores)",
+            value=calibrator,
+        )
+    return calibrator  # type: ignore[no-any-return]
+
+
+def fit_calibrator(
+    calibrator: Calibrator, scores: FloatArray, outcome: FloatArray, w: FloatArray | None
+) -> Calibrator:
+    """A fitted copy of `calibrator`; objects from elsewhere get the scores as a column."""
+    fitted = clone(calibrator, safe=False)
+    x = scores if isinstance(fitted, _OWN) else scores[:, None]
+    if w is None:
+        fitted.fit(x, outcome)
+    elif has_fit_parameter(fitted, "sample_weight"):
+        fitted.fit(x, outcome, sample_weight=w)
+    else:
+        raise CJEError(
+            "sample_weight was given, but the calibrator's fit does not take it", value=calibrator
+        )
+    return fitted  # type: ignore[no-any-return]
+
+
+def apply_calibrator(fitted: Calibrator, scores: FloatArray) -> FloatArray:
+    """Calibrated probabilities in [0, 1]: `predict_proba`'s last column where there is one."""
+    if isinstance(fitted, _OWN):
+        return np.asarray(fitted.predict(scores))
+    if hasattr(fitted, "predict_proba"):
+        values = np.asarray(fitted.predict_proba(scores[:, None]), dtype=np.float64)[:, -1]
+    else:
+        values = np.asarray(fitted.predict(scores[:, None]), dtype=np.float64).reshape(-1)
+    if values.shape != scores.shape or not np.isfinite(values).all():
+        raise CJEError(
+            "the calibrator returned values that are not one finite number a row", value=fitted
+        )
+    return np.clip(values, 0.0, 1.0)

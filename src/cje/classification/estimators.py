@@ -1,0 +1,361 @@
+"""scikit-learn classifiers that calibrate another: top-label, confidence and class-wise.
+
+The shared base class obtains out-of-sample probabilities (cross-fitted, split or from a frozen
+classifier); what happens to them is in `m2b`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    indexable,
+)
+
+from cje.classification import crossfit
+from cje.classification._arrays import FloatArray, IntArray, check_distribution
+from cje.classification.calibrators import apply_calibrator, resolve_calibrator
+from cje.classification.m2b import (
+    TopLabelMaps,
+    fit_class_wise,
+    fit_top_label,
+    replace_top,
+    top_class,
+)
+from cje.errors import CJEError
+from cje.inference.finding import Finding, Severity
+
+__all__ = ["ClassWiseCalibrator", "ConfidenceCalibrator", "TopLabelCalibrator"]
+
+
+class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Fit the base classifier, collect out-of-sample probabilities, fit the maps."""
+
+    estimator: Any
+    calibrator: Any
+    cv: Any
+    random_state: Any
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Any:
+        """Fit the classifier and its calibration maps.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, features)
+        y : array (n,)
+            Labels of any type NumPy can sort.
+        sample_weight : array (n,), optional
+            Weights of the rows, for the classifier and for the maps. They count rows: weight 2 is
+            the row twice, and `min_count` is compared with their sum.
+        groups : array (n,), optional
+            Handed to a splitter that keeps groups together, such as ``GroupKFold``.
+        """
+        calibrator = resolve_calibrator(self.calibrator)
+        X, y, groups = indexable(X, y, groups)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        w = None
+        if sample_weight is not None:
+            w = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        base = crossfit.base_classifier(self.estimator)
+        scores = crossfit.out_of_sample(base, X, y, w, groups, self.cv, self.random_state)
+        self.classes_ = scores.classes
+        self.estimator_ = scores.estimator
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        self._fit_maps(scores.proba, scores.codes, scores.weight, calibrator)
+        return self
+
+    @abstractmethod
+    def _fit_maps(
+        self, p: FloatArray, codes: IntArray, w: FloatArray | None, calibrator: Any
+    ) -> None:
+        """Fit the binary maps on out-of-sample probabilities."""
+
+    def _base_proba(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        return check_distribution(
+            self.estimator_.predict_proba(X), where="predict_proba of the base classifier"
+        )
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest calibrated probability."""
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Calibrated distribution over `classes_`."""
+        return self._calibrate(self._base_proba(X))
+
+    @abstractmethod
+    def _calibrate(self, p: FloatArray) -> FloatArray:
+        """Apply the maps to the classifier's distributions."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(crossfit.base_classifier(self.estimator))
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        return tags
+
+
+class TopLabelCalibrator(_CalibratedClassifier):
+    r"""Calibrate the probability of the predicted class, class by class.
+
+    For each class one binary map is fitted on the rows whose most probable class it is, so that
+    :math:`P(Y = c(X) \mid h(X), c(X)) = h(X)` (Gupta and Ramdas 2021).
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Anything with ``fit`` and ``predict_proba``; logistic regression by default. A
+        ``sklearn.frozen.FrozenEstimator`` is not fitted again: all rows calibrate.
+    calibrator : str or object
+        ``"sigmoid"``, ``"isotonic"``, ``"centered_isotonic"``, ``"beta"``, ``"histogram"``,
+        ``"temperature"``, ``"venn_abers"``, or any object with ``fit(scores, y)`` and ``predict``.
+    cv : int, splitter, iterable of splits, or "prefit"
+        A number of folds: the maps are fitted on the out-of-fold probabilities of all rows, and the
+        classifier once more on all rows. A splitter with a single split: the classifier is fitted
+        on its training part, the maps on its other part. ``"prefit"``: as with a frozen estimator.
+    min_count : float
+        A class that is the top class of fewer calibration rows (or less weight) uses the map fitted
+        on all rows together; see `fallback_classes_`.
+    rest : {"renormalise", "zero", "nan"}
+        What `predict_proba` holds outside the top class: the classifier's probabilities scaled so
+        that the row sums to one, zero, or NaN.
+    random_state : int, RandomState or None
+        Shuffles the folds when `cv` is a number; None keeps the order of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Labels, in the order of `predict_proba`'s columns.
+    estimator_ : classifier
+    maps_ : TopLabelMaps
+        The binary maps, with the calibration rows behind each class.
+    fallback_classes_ : ndarray
+        Classes calibrated by the pooled map.
+    label_change_rate_ : float
+        Share of calibration rows for which `predict` differs from the classifier's own label.
+    findings_ : list of Finding
+        The same facts in words.
+
+    Notes
+    -----
+    A calibrated confidence can fall below a runner-up's probability, or below 1/K. `predict` is then
+    the runner-up, as scikit-learn asks that it be the argmax of `predict_proba`;
+    `predict_top_label` keeps the classifier's label and states how far it can be believed.
+
+    References
+    ----------
+    Gupta and Ramdas (2021), arXiv:2107.08353.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = TopLabelCalibrator(GaussianNB(), calibrator="sigmoid", cv=5, random_state=0).fit(X, y)
+    >>> model.predict_proba(X[:1]).round(2).tolist()
+    [[0.98, 0.01, 0.01]]
+    >>> label, confidence = model.predict_top_label(X[70:71])
+    >>> int(label[0]), round(float(confidence[0]), 2)
+    (2, 0.77)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        calibrator: Any = "sigmoid",
+        cv: Any = 5,
+        min_count: float = 20,
+        rest: Literal["renormalise", "zero", "nan"] = "renormalise",
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.cv = cv
+        self.min_count = min_count
+        self.rest = rest
+        self.random_state = random_state
+
+    def _fit_maps(
+        self, p: FloatArray, codes: IntArray, w: FloatArray | None, calibrator: Any
+    ) -> None:
+        if self.rest not in ("renormalise", "zero", "nan"):
+            raise CJEError("unknown rest", value=self.rest, hint="renormalise, zero or nan")
+        if not isinstance(self.min_count, int | float | np.number) or not self.min_count >= 0:
+            raise CJEError("min_count must be a number of at least 0", value=self.min_count)
+        self.maps_: TopLabelMaps = fit_top_label(p, codes, w, calibrator, float(self.min_count))
+        self.fallback_classes_ = self.classes_[self.maps_.pooled]
+        labels, scores = top_class(p)
+        full = replace_top(p, labels, scores, self.maps_.confidence(labels, scores))
+        moved = np.argmax(full, axis=1) != labels
+        self.label_change_rate_ = float(np.average(moved, weights=w))
+        self.findings_ = self._findings()
+
+    def _findings(self) -> list[Finding]:
+        found = [
+            Finding(
+                "pooled-calibration",
+                f"class {name!r} is the top class of {count:g} calibration rows, fewer than "
+                f"{self.min_count:g}; it uses the map of all classes together",
+                Severity.WARNING,
+                "collect more rows of this class, or lower min_count",
+                subject=str(name),
+                details={"count": float(count), "min_count": float(self.min_count)},
+            )
+            for name, count, few in zip(
+                self.classes_.tolist(), self.maps_.counts, self.maps_.pooled, strict=True
+            )
+            if few
+        ]
+        if self.label_change_rate_ > 0.0:
+            found.append(
+                Finding(
+                    "label-changes",
+                    f"calibration moves the most probable class of "
+                    f"{self.label_change_rate_:.1%} of the calibration rows",
+                    Severity.INFO,
+                    "use predict_top_label for the classifier's own label with its confidence",
+                    details={"rate": self.label_change_rate_},
+                )
+            )
+        return found
+
+    def _calibrate(self, p: FloatArray) -> FloatArray:
+        labels, scores = top_class(p)
+        calibrated = self.maps_.confidence(labels, scores)
+        if self.rest == "renormalise":
+            return replace_top(p, labels, scores, calibrated)
+        out = np.full(p.shape, 0.0 if self.rest == "zero" else np.nan)
+        out[np.arange(len(p)), labels] = calibrated
+        return out
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest calibrated probability.
+
+        With ``rest="zero"`` or ``"nan"`` only the top class has one, and it is returned.
+        """
+        if self.rest == "renormalise":
+            return super().predict(X)
+        return self.predict_top_label(X)[0]
+
+    def predict_top_label(self, X: Any) -> tuple[NDArray[Any], FloatArray]:
+        """The base classifier's most probable label, and the calibrated probability that it is right."""
+        labels, scores = top_class(self._base_proba(X))
+        return np.asarray(self.classes_[labels]), self.maps_.confidence(labels, scores)
+
+
+class ConfidenceCalibrator(TopLabelCalibrator):
+    r"""Calibrate the probability of the predicted class with one map for all classes.
+
+    :math:`P(Y = c(X) \mid h(X)) = h(X)`: weaker than top-label calibration, but every row counts for
+    the one map. Parameters and attributes are those of `TopLabelCalibrator`, less `min_count`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ConfidenceCalibrator(cv=3, random_state=0).fit(X, y).predict_proba(X).shape
+    (150, 3)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        calibrator: Any = "sigmoid",
+        cv: Any = 5,
+        rest: Literal["renormalise", "zero", "nan"] = "renormalise",
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.cv = cv
+        self.rest = rest
+        self.random_state = random_state
+
+    # Never enough rows for a map of its own: every class takes the pooled one.
+    min_count = float("inf")
+
+    def _findings(self) -> list[Finding]:
+        return [finding for finding in super()._findings() if finding.code == "label-changes"]
+
+
+class ClassWiseCalibrator(_CalibratedClassifier):
+    r"""Calibrate each class's probability on its own: :math:`P(Y = k \mid p_k(X)) = p_k(X)`.
+
+    Parameters
+    ----------
+    estimator, calibrator, cv, random_state
+        As in `TopLabelCalibrator`.
+    normalise : bool
+        Divide each row by its sum, so that it is a distribution; False returns the calibrated
+        columns themselves, which need not sum to one.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    estimator_ : classifier
+    maps_ : list of calibrators
+        One a class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> p = ClassWiseCalibrator(cv=3, random_state=0).fit(X, y).predict_proba(X)
+    >>> bool(abs(p.sum(axis=1) - 1).max() < 1e-12)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        calibrator: Any = "sigmoid",
+        cv: Any = 5,
+        normalise: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.cv = cv
+        self.normalise = normalise
+        self.random_state = random_state
+
+    def _fit_maps(
+        self, p: FloatArray, codes: IntArray, w: FloatArray | None, calibrator: Any
+    ) -> None:
+        self.maps_ = fit_class_wise(p, codes, w, calibrator)
+
+    def _calibrate(self, p: FloatArray) -> FloatArray:
+        columns = [
+            apply_calibrator(fitted, np.ascontiguousarray(p[:, k]))
+            for k, fitted in enumerate(self.maps_)
+        ]
+        out = np.column_stack(columns)
+        if not self.normalise:
+            return out
+        total = out.sum(axis=1, keepdims=True)
+        # Every map may say zero; the classifier's own distribution is then all that is known.
+        return np.where(total > 0.0, out / np.where(total > 0.0, total, 1.0), p)
