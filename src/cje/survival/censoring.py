@@ -1,0 +1,94 @@
+"""Does censoring follow the predicted risk? The assumption behind Kaplan-Meier-based metrics."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from cje.inference.finding import Finding, Severity
+from cje.kernels.cox import cox_fit, risk_sets
+from cje.kernels.smooth import natural_spline_basis
+from cje.survival.sample import SurvivalSample
+from cje.survival.slope import from_survival
+
+__all__ = ["CensoringTest", "censoring_findings", "censoring_test", "spline_of_risk"]
+
+FloatArray = NDArray[np.float64]
+# Harrell's knot positions for 3, 4 and 5 knots.
+KNOTS = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}
+
+
+class CensoringTest(NamedTuple):
+    """Likelihood-ratio test of the censoring hazard on a spline of the predicted risk."""
+
+    statistic: float
+    df: int
+    p_value: float
+    spread: float  # standard deviation of the fitted log-hazard of censoring
+    hazard_ratio: float  # of censoring, 75th against 25th percentile of predicted risk
+
+
+def spline_of_risk(cloglog: FloatArray, n_knots: int = 3) -> tuple[FloatArray, FloatArray]:
+    """Restricted cubic spline basis of cloglog risk and its knots; plain linear where they tie."""
+    knots = np.unique(np.quantile(cloglog, KNOTS[n_knots]))
+    if len(knots) < 3:
+        return cloglog[:, None], knots
+    return natural_spline_basis(cloglog, knots), knots
+
+
+def censoring_test(
+    survival: FloatArray, sample: SurvivalSample, horizon: float
+) -> CensoringTest | None:
+    """Cox model of the censoring time, up to the horizon, on the predicted risk.
+
+    Returns None where it says nothing: (almost) nobody is censored by then, or every prediction is
+    the same. Follow-up is cut at the horizon because only earlier censoring matters to the metrics.
+    """
+    censored = ~sample.event & (sample.time < horizon)
+    if int(censored.sum()) < 10 or float(np.ptp(survival)) == 0:
+        return None
+    basis, _ = spline_of_risk(from_survival(survival))
+    basis = (basis - basis.mean(axis=0)) / basis.std(axis=0)
+    time = np.minimum(sample.time, horizon)
+    # a death at a censoring time has left the risk set already: nudge it ahead by a rank
+    order = np.lexsort((censored, time))
+    rank = np.empty(len(time))
+    distinct = np.concatenate(
+        ([0], np.cumsum((np.diff(time[order]) > 0) | (np.diff(censored[order].astype(int)) != 0)))
+    )
+    rank[order] = distinct
+    sets = risk_sets(rank, censored)
+    null = cox_fit(basis, sets, max_iter=0)
+    fit = cox_fit(basis, sets, ridge=1e-6, max_iter=15)
+    statistic = max(2.0 * (fit.log_likelihood - null.log_likelihood), 0.0)
+    df = basis.shape[1]
+    score = basis @ fit.beta
+    order = np.argsort(survival, kind="stable")
+    low, high = score[order[3 * len(order) // 4]], score[order[len(order) // 4]]
+    ratio = float(np.exp(np.clip(high - low, -20, 20)))
+    return CensoringTest(statistic, df, float(chdtrc(df, statistic)), float(score.std()), ratio)
+
+
+def censoring_findings(
+    survival: FloatArray, sample: SurvivalSample, horizon: float, metric: str
+) -> tuple[Finding, ...]:
+    """A warning where censoring before the horizon follows the predicted risk, else nothing."""
+    test = censoring_test(survival, sample, horizon)
+    # Both are asked for: at large n a harmless dependence is significant too.
+    if test is None or test.p_value >= 0.01 or test.spread < 0.1:
+        return ()
+    return (
+        Finding(
+            "censoring-depends-on-risk",
+            f"{metric} assumes censoring independent of the covariates, but censoring before the "
+            f"horizon follows the predicted risk (hazard ratio of censoring, upper against lower "
+            f"quartile of risk: {test.hazard_ratio:.2f}; p = {test.p_value:.2g})",
+            Severity.WARNING,
+            "use integrated_calibration_index(..., method='cox_rcs') and calibration_in_the_large, "
+            "which allow censoring to depend on the predicted risk",
+            details=test._asdict(),
+        ),
+    )

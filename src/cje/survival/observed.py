@@ -1,0 +1,221 @@
+"""Observed risk at a horizon as a smooth function of the predicted risk, four ways.
+
+Every estimator returns the curve on a grid together with the covariance of its error, which the
+metrics and the bands are built from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.errors import CJEError, require_extra
+from cje.kernels.cox import cox_fit, cox_hazard_influence, risk_sets
+from cje.kernels.kaplan_meier import censoring_survival, pseudo_observations
+from cje.kernels.local_linear import LocalLinear, local_linear, smoother_matrix
+from cje.kernels.smooth import natural_spline_basis
+from cje.survival.censoring import spline_of_risk
+from cje.survival.sample import SurvivalSample
+from cje.survival.slope import from_survival
+
+__all__ = ["METHODS", "Method", "ObservedRisk", "observed_risk"]
+
+FloatArray = NDArray[np.float64]
+Method = Literal["pseudo", "ipcw", "cox_rcs", "naive"]
+
+
+class ObservedRisk(NamedTuple):
+    """Observed risk on a grid of predicted risk."""
+
+    grid: FloatArray  # predicted risk, increasing
+    observed: FloatArray  # at the grid, within [0, 1]
+    covariance: FloatArray  # of the error of `observed`
+    standard_error: FloatArray  # for bands: never below that of a proportion (see `_floor`)
+    cell_x: FloatArray  # predicted risk of each cell of neighbouring rows
+    cell_mass: FloatArray  # share of the weight in each cell
+    interpolate: FloatArray  # (cells, grid)
+
+    @property
+    def at_cells(self) -> FloatArray:
+        """The curve at the cells."""
+        return np.asarray(self.interpolate @ self.observed)
+
+    @property
+    def grid_mass(self) -> FloatArray:
+        """Share of the weight that each grid point stands for."""
+        return np.asarray(self.cell_mass @ self.interpolate)
+
+
+def observed_risk(
+    survival: FloatArray,
+    sample: SurvivalSample,
+    horizon: float,
+    *,
+    method: Method = "pseudo",
+    frac: float = 0.3,
+    knots: int = 3,
+) -> ObservedRisk:
+    """Estimate the observed risk by the method named; see `integrated_calibration_index`."""
+    if method == "cox_rcs":
+        return _cox_rcs(survival, sample, horizon, frac, knots)
+    if method not in METHODS:
+        raise CJEError("unknown method", where="method", value=method,
+                       hint=f"use one of {', '.join(METHODS)}")  # fmt: skip
+    prepared = local_linear(1.0 - survival, sample.mass, frac=frac)
+    outcome, weight = _OUTCOMES[method](sample, horizon)
+    curve = smooth_outcome(prepared, outcome, weight)
+    if method == "naive":
+        return curve._replace(observed=_robust_lowess(1.0 - survival, outcome, frac, curve.grid))
+    return curve
+
+
+def _pseudo(sample: SurvivalSample, horizon: float) -> tuple[FloatArray, FloatArray]:
+    return pseudo_observations(sample.time, sample.event, horizon, sample.weight), sample.mass
+
+
+def _ipcw(sample: SurvivalSample, horizon: float) -> tuple[FloatArray, FloatArray]:
+    outcome = (sample.event & (sample.time <= horizon)).astype(float)
+    return outcome, sample.mass * ipcw_weights(sample, horizon)
+
+
+def _naive(sample: SurvivalSample, horizon: float) -> tuple[FloatArray, FloatArray]:
+    return (sample.event & (sample.time <= horizon)).astype(float), sample.mass
+
+
+_OUTCOMES: dict[str, Callable[[SurvivalSample, float], tuple[FloatArray, FloatArray]]] = {
+    "pseudo": _pseudo,
+    "ipcw": _ipcw,
+    "naive": _naive,
+}
+METHODS = ("pseudo", "ipcw", "cox_rcs", "naive")
+
+
+def ipcw_weights(
+    sample: SurvivalSample, horizon: float, reference: SurvivalSample | None = None
+) -> FloatArray:
+    r"""Inverse probability of being uncensored: :math:`1/G(T_i-)` for events by the horizon,
+    :math:`1/G(t)` for those still at risk after it, 0 for those censored before.
+
+    `reference` is the sample whose censoring distribution is used (`sample` itself by default).
+    """
+    source = sample if reference is None else reference
+    g = censoring_survival(source.time, source.event, source.weight)
+    before = g.before(sample.time)
+    at = float(g.at(np.array([horizon]))[0])
+    early = sample.event & (sample.time <= horizon)
+    late = sample.time > horizon
+    if (late.any() and at <= 0) or (early.any() and before[early].min() <= 0):
+        raise CJEError(
+            "everybody is censored before the horizon: inverse-censoring weights do not exist",
+            where="time_horizon",
+            value=horizon,
+            hint="choose an earlier horizon",
+        )
+    weights = np.zeros(len(sample))
+    weights[early] = 1.0 / before[early]
+    weights[late] = 1.0 / at
+    return weights
+
+
+def smooth_outcome(
+    prepared: LocalLinear, outcome: FloatArray, weight: FloatArray
+) -> ObservedRisk:
+    """Local linear smooth of an outcome and the covariance of its error.
+
+    Residuals are inflated by leverage (HC2), so that the variance is not too small at the ends.
+    """
+    cells, n_cells = prepared.cells, len(prepared.cells.x)
+    mass = np.bincount(cells.code, weights=weight, minlength=n_cells)
+    total = np.bincount(cells.code, weights=weight * outcome, minlength=n_cells)
+    mean = np.divide(total, mass, out=np.zeros(n_cells), where=mass > 0)
+    matrix = smoother_matrix(prepared, mass)
+    fitted = matrix @ mean
+    at_cells = prepared.interpolate @ fitted
+    leverage = np.einsum("cg,gc->c", prepared.interpolate, matrix)
+    share = np.divide(weight, mass[cells.code], out=np.zeros_like(weight), where=weight > 0)
+    residual = share * (outcome - at_cells[cells.code])
+    residual /= np.sqrt(1.0 - np.clip(leverage[cells.code] * share, 0.0, 0.9))
+    variance = np.bincount(cells.code, weights=residual * residual, minlength=n_cells)
+    covariance = (matrix * variance) @ matrix.T
+    concentration = (matrix * matrix) @ np.bincount(
+        cells.code, weights=share * share, minlength=n_cells
+    )
+    observed = np.clip(fitted, 0.0, 1.0)
+    return ObservedRisk(
+        prepared.grid,
+        observed,
+        covariance,
+        _floor(np.sqrt(np.diag(covariance)), observed, concentration),
+        cells.x,
+        cells.weight / cells.weight.sum(),
+        prepared.interpolate,
+    )
+
+
+def _floor(se: FloatArray, observed: FloatArray, concentration: FloatArray) -> FloatArray:
+    """Standard errors, at least those of a proportion with two successes and two failures added.
+
+    Where a window holds no event, the residuals say "no error" although the next sample may well
+    hold one; Agresti and Coull's adjustment is the usual cure. `concentration` is the sum of
+    squared smoothing weights, the inverse of the effective sample size.
+    """
+    adjusted = (observed + 2.0 * concentration) / (1.0 + 4.0 * concentration)
+    return np.maximum(se, np.sqrt(adjusted * (1.0 - adjusted) * concentration))
+
+
+def _cox_rcs(
+    survival: FloatArray, sample: SurvivalSample, horizon: float, frac: float, n_knots: int
+) -> ObservedRisk:
+    """Cox regression on a restricted cubic spline of cloglog risk; delta-method covariance."""
+    if n_knots not in (3, 4, 5):
+        raise CJEError("cox_rcs takes 3, 4 or 5 knots", where="knots", value=n_knots)
+    prepared = local_linear(1.0 - survival, sample.mass, frac=frac)
+    # survival below 1e-15 cannot be told from 0 on the risk scale of the grid
+    cloglog = from_survival(np.clip(survival, 1e-15, 1 - 1e-15))
+    if float(np.ptp(cloglog)) == 0:
+        raise CJEError("every prediction is the same: cox_rcs has nothing to regress on",
+                       where="survival_probs_at_t", value=float(survival[0]),
+                       hint="use method='pseudo'")  # fmt: skip
+    basis, places = spline_of_risk(cloglog, n_knots)
+    grid_cloglog = from_survival(np.clip(1.0 - prepared.grid, 1e-15, 1 - 1e-15))
+    grid_basis = (
+        natural_spline_basis(grid_cloglog, places) if len(places) > 2 else grid_cloglog[:, None]
+    )
+    scale = basis.std(axis=0)
+    sets = risk_sets(sample.time, sample.event)
+    fit = cox_fit(basis / scale, sets, sample.weight, ridge=1e-8)
+    if not fit.converged:
+        raise CJEError("the Cox spline has no finite estimate", where="method='cox_rcs'",
+                       value=f"{sample.n_events} events", hint="use fewer knots")  # fmt: skip
+    log_hazard, influence = cox_hazard_influence(
+        basis / scale, sets, fit, horizon, grid_basis / scale, sample.weight
+    )
+    hazard = np.exp(log_hazard)
+    # d(1 - exp(-H)) = exp(-H) H dlogH
+    influence = influence * (np.exp(-hazard) * hazard)
+    covariance = influence.T @ influence
+    cells = prepared.cells
+    return ObservedRisk(
+        prepared.grid,
+        -np.expm1(-hazard),
+        covariance,
+        np.sqrt(np.diag(covariance)),
+        cells.x,
+        cells.weight / cells.weight.sum(),
+        prepared.interpolate,
+    )
+
+
+def _robust_lowess(
+    predicted: FloatArray, outcome: FloatArray, frac: float, grid: FloatArray
+) -> FloatArray:
+    """statsmodels' lowess with its default robust iterations: biased for 0/1 outcomes."""
+    module = require_extra(
+        "statsmodels.nonparametric.smoothers_lowess", "survival", "the naive ICI"
+    )
+    order = np.argsort(predicted, kind="stable")
+    smooth = module.lowess(outcome, predicted, frac=frac, return_sorted=False)
+    return np.interp(grid, predicted[order], smooth[order])

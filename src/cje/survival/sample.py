@@ -1,0 +1,177 @@
+"""Checked survival data: the one place where times, events, weights and horizons are judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cje.errors import CJEError
+
+__all__ = ["SurvivalSample", "check_horizon", "check_probabilities", "check_real", "open_unit",
+           "survival_sample"]
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SurvivalSample:
+    """Follow-up times, event indicators and weights, all finite and of one length.
+
+    `weight` is None where every row counts once.
+    """
+
+    time: FloatArray
+    event: BoolArray
+    weight: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def mass(self) -> FloatArray:
+        """The weights, ones where none were given."""
+        return np.ones(len(self.time)) if self.weight is None else self.weight
+
+    @property
+    def n_events(self) -> int:
+        """Rows with an observed event."""
+        return int(self.event.sum())
+
+    def median_event_time(self) -> float:
+        """Median of the observed event times: the default horizon."""
+        return float(np.median(self.time[self.event]))
+
+
+def check_real(values: ArrayLike, name: str, *, n: int | None = None) -> FloatArray:
+    """`values` as a finite one-dimensional float array, or an error naming the first bad row."""
+    try:
+        array = np.ascontiguousarray(np.asarray(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CJEError(f"{name} must be numbers", value=values) from error
+    if array.ndim != 1:
+        raise CJEError(f"{name} must have one dimension", value=array.shape)
+    if n is not None and len(array) != n:
+        raise CJEError(f"{name} must have one value per row", value=f"{len(array)} for {n} rows")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise CJEError(
+            f"{name} must be finite",
+            where=f"row {bad[0]}; {len(bad)} rows in all",
+            value=float(array[bad[0]]),
+            hint="drop or repair these rows first; nothing is dropped silently",
+        )
+    return array
+
+
+def check_probabilities(values: ArrayLike, name: str, n: int) -> FloatArray:
+    """`values` as probabilities in [0, 1]."""
+    array = check_real(values, name, n=n)
+    bad = np.flatnonzero((array < 0) | (array > 1))
+    if len(bad):
+        raise CJEError(
+            f"{name} must lie between 0 and 1",
+            where=f"row {bad[0]}; {len(bad)} rows in all",
+            value=float(array[bad[0]]),
+            hint="pass survival probabilities, not risk scores or percentages",
+        )
+    return array
+
+
+def check_events(values: ArrayLike, n: int | None = None) -> BoolArray:
+    """Event indicators as booleans: 1 = event, 0 = censored."""
+    array = check_real(values, "event_indicators", n=n)
+    bad = np.flatnonzero((array != 0) & (array != 1))
+    if len(bad):
+        raise CJEError(
+            "event_indicators must be 0 (censored) or 1 (event)",
+            where=f"row {bad[0]}",
+            value=float(array[bad[0]]),
+            hint="competing events need a model of their own; recode them as censored on purpose",
+        )
+    return np.asarray(array == 1)
+
+
+def check_weights(values: ArrayLike | None, n: int) -> FloatArray | None:
+    """Non-negative weights with a positive sum, or None."""
+    if values is None:
+        return None
+    array = check_real(values, "sample_weight", n=n)
+    if array.min() < 0 or array.sum() <= 0:
+        raise CJEError("sample_weight must be non-negative, with a positive sum", value=array.min())
+    return array
+
+
+def survival_sample(
+    event_times: ArrayLike,
+    event_indicators: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    need_events: bool = True,
+) -> SurvivalSample:
+    """Check follow-up data once, at the boundary.
+
+    Raises
+    ------
+    CJEError
+        Negative or non-finite times, indicators other than 0/1, unequal lengths, no rows, no event.
+    """
+    time = check_real(event_times, "event_times")
+    if len(time) == 0:
+        raise CJEError("there are no rows")
+    event = check_events(event_indicators, len(time))
+    weight = check_weights(sample_weight, len(time))
+    bad = np.flatnonzero(time < 0)
+    if len(bad):
+        raise CJEError(
+            "event_times must not be negative", where=f"row {bad[0]}", value=float(time[bad[0]])
+        )
+    counted = event if weight is None else event & (weight > 0)
+    if need_events and not counted.any():
+        raise CJEError(
+            "there are no events: calibration cannot be assessed",
+            value=f"{len(time)} censored rows",
+            hint="check that event_indicators marks events with 1",
+        )
+    return SurvivalSample(time, event, weight)
+
+
+def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horizon") -> float:
+    """A positive horizon inside the follow-up; None means the median event time."""
+    if horizon is None:
+        return sample.median_event_time()
+    if not isinstance(horizon, (int, float, np.integer, np.floating)) or not np.isfinite(horizon):
+        raise CJEError("the horizon must be a finite number", where=where, value=horizon)
+    t = float(horizon)
+    last = float(sample.time.max())
+    if t <= 0 or t > last:
+        raise CJEError(
+            "the horizon must be positive and inside the follow-up",
+            where=where,
+            value=t,
+            hint=f"choose one in (0, {last:.6g}]; nothing was observed later",
+        )
+    if not (sample.event & (sample.time <= t)).any():
+        raise CJEError(
+            "no event was observed by the horizon",
+            where=where,
+            value=t,
+            hint=f"the first event is at {sample.time[sample.event].min():.6g}",
+        )
+    return t
+
+
+def open_unit(probability: FloatArray) -> FloatArray:
+    """Probabilities with exact 0 and 1 moved inside, so that logarithms are finite.
+
+    A 0 becomes the smaller of the smallest positive value and 1/(2n), the finest statement that n
+    rows support; a 1 likewise. Order is kept.
+    """
+    n = len(probability)
+    inside = probability[(probability > 0) & (probability < 1)]
+    low = min(float(inside.min()) if len(inside) else 1.0, 0.5 / n)
+    high = max(float(inside.max()) if len(inside) else 0.0, 1.0 - 0.5 / n)
+    return np.where(probability == 0, low, np.where(probability == 1, high, probability))
