@@ -54,10 +54,8 @@ def resolve_calibrator(calibrator: Any) -> Calibrator:
                 "unknown calibrator", value=calibrator, hint=f"one of {', '.join(CALIBRATORS)}"
             )
         return CALIBRATORS[calibrator]()  # type: ignore[no-any-return]
-    if isinstance(calibrator, type) or not (
-        callable(getattr(calibrator, "fit", None))
-        and callable(getattr(calibrator, "predict", None))
-    ):
+    methods = (getattr(calibrator, name, None) for name in ("fit", "predict"))
+    if isinstance(calibrator, type) or not all(callable(method) for method in methods):
         raise CJEError(
             "a calibrator is a name or an object with fit(scores, y) and predict(scores)",
             value=calibrator,

@@ -1,4 +1,4 @@
-"""Out-of-sample probabilities of a classifier: cross-fitted, from one split, or from a frozen one."""
+"""Out-of-sample probabilities of a classifier: cross-fitted, from one split, or frozen."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
         """
         calibrator = resolve_calibrator(self.calibrator)
         X, y, groups = indexable(X, y, groups)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
         w = None
         if sample_weight is not None:
             w = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         base = crossfit.base_classifier(self.estimator)
-        scores = crossfit.out_of_sample(base, X, y, w, groups, self.cv, self.random_state)
+        scores = crossfit.out_of_sample(base, X, labels, w, groups, self.cv, self.random_state)
         self.classes_ = scores.classes
         self.estimator_ = scores.estimator
         for name in ("n_features_in_", "feature_names_in_"):
@@ -159,8 +159,8 @@ class TopLabelCalibrator(_CalibratedClassifier):
 
     Notes
     -----
-    A calibrated confidence can fall below a runner-up's probability, or below 1/K. `predict` is then
-    the runner-up, as scikit-learn asks that it be the argmax of `predict_proba`;
+    A calibrated confidence can fall below a runner-up's probability, or below 1/K. `predict` is
+    then the runner-up, as scikit-learn asks that it be the argmax of `predict_proba`;
     `predict_top_label` keeps the classifier's label and states how far it can be believed.
 
     References
@@ -172,12 +172,12 @@ class TopLabelCalibrator(_CalibratedClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = TopLabelCalibrator(GaussianNB(), calibrator="sigmoid", cv=5, random_state=0).fit(X, y)
+    >>> model = TopLabelCalibrator(GaussianNB(), cv=5, random_state=0).fit(X, y)
     >>> model.predict_proba(X[:1]).round(2).tolist()
     [[0.98, 0.01, 0.01]]
     >>> label, confidence = model.predict_top_label(X[70:71])
     >>> int(label[0]), round(float(confidence[0]), 2)
-    (2, 0.77)
+    (2, 0.89)
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class TopLabelCalibrator(_CalibratedClassifier):
         return self.predict_top_label(X)[0]
 
     def predict_top_label(self, X: Any) -> tuple[NDArray[Any], FloatArray]:
-        """The base classifier's most probable label, and the calibrated probability that it is right."""
+        """The base classifier's label, and the calibrated probability that it is right."""
         labels, scores = top_class(self._base_proba(X))
         return np.asarray(self.classes_[labels]), self.maps_.confidence(labels, scores)
 
@@ -268,8 +268,8 @@ class TopLabelCalibrator(_CalibratedClassifier):
 class ConfidenceCalibrator(TopLabelCalibrator):
     r"""Calibrate the probability of the predicted class with one map for all classes.
 
-    :math:`P(Y = c(X) \mid h(X)) = h(X)`: weaker than top-label calibration, but every row counts for
-    the one map. Parameters and attributes are those of `TopLabelCalibrator`, less `min_count`.
+    :math:`P(Y = c(X) \mid h(X)) = h(X)`: weaker than top-label calibration, but every row counts
+    for the one map. Parameters and attributes are those of `TopLabelCalibrator`, less `min_count`.
 
     Examples
     --------

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cje.classification._arrays import FloatArray, IntArray
 from cje.classification.calibrators import Calibrator, apply_calibrator, fit_calibrator
@@ -71,7 +72,7 @@ class TopLabelMaps:
 
     by_class: Sequence[Calibrator]
     counts: FloatArray
-    pooled: IntArray
+    pooled: NDArray[np.bool_]
 
     def confidence(self, labels: IntArray, scores: FloatArray) -> FloatArray:
         """Calibrated probability that `labels` are right."""

@@ -1,14 +1,14 @@
 r"""Venn-Abers calibration: two isotonic fits for each score, one with it added as 0, one as 1.
 
 Adding one row to the calibration data at score :math:`s` and fitting again would cost a fit a
-prediction. The fitted value at the added row is the slope of a bridge between two convex minorants of
-the cumulative-sum diagram, and one sweep of a stack finds it for every position (Vovk, Petej and
+prediction. The fitted value at the added row is the slope of a bridge between two convex minorants
+of the cumulative-sum diagram, and one sweep of a stack finds it for every position (Vovk, Petej and
 Fedorova 2015): fitting costs one sort and one pass over the distinct scores.
 
 References
 ----------
-Vovk, Petej and Fedorova (2015), "Large-scale probabilistic predictors with and without guarantees of
-validity", NeurIPS.
+Vovk, Petej and Fedorova (2015), "Large-scale probabilistic predictors with and without guarantees
+of validity", NeurIPS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _value_with_one_added(weight: FloatArray, total: FloatArray) -> FloatArray:
 
     `weight` and `total` are the weight and the summed outcome at each distinct score, increasing.
     The path of the augmented diagram runs through the points so far moved back by (1, 1), then the
-    remaining points; `corners` holds its minorant from the added row on, the leftmost corner on top.
+    remaining points; `corners` holds its minorant from the added row on, leftmost on top.
     """
     right = [(0.0, 0.0), *zip(np.cumsum(weight).tolist(), np.cumsum(total).tolist(), strict=True)]
     start = (-1.0, -1.0)
