@@ -213,17 +213,28 @@ def isotonic_centered_fit(
     values = fit.values[fit.first]
     if len(values) == 1:
         return centre, values
-    low, high = float(columns[1].min()), float(columns[1].max())
-    for end, near, edge in ((0, 1, pooled.x[0]), (-1, -2, pooled.x[-1])):
-        slope = (values[near] - values[end]) / (centre[near] - centre[end])
-        reach = min(max(values[end] + slope * (edge - centre[end]), low), high)
-        if edge == centre[end] or reach == values[end]:
-            continue
-        if end == 0:
-            centre, values = np.append(edge, centre), np.append(reach, values)
-        else:
-            centre, values = np.append(centre, edge), np.append(values, reach)
-    return centre, values
+    bounds = float(columns[1].min()), float(columns[1].max())
+    head = _extension(centre[:2], values[:2], pooled.x[0], bounds)
+    tail = _extension(centre[:-3:-1], values[:-3:-1], pooled.x[-1], bounds)
+    return (
+        np.concatenate((head[0], centre, tail[0])),
+        np.concatenate((head[1], values, tail[1])),
+    )
+
+
+def _extension(
+    centre: FloatArray, values: FloatArray, edge: float, bounds: tuple[float, float]
+) -> tuple[list[float], list[float]]:
+    """The knot at the end of the data, or none where it would repeat the outermost centre's."""
+    outer, inner = centre.tolist()
+    outer_value, inner_value = values.tolist()
+    # A ratio of lengths, not a slope: a rise over a tiny step would overflow.
+    ratio = abs(edge - outer) / abs(inner - outer)
+    reach = outer_value + ratio * (outer_value - inner_value)
+    reach = min(max(reach, bounds[0]), bounds[1])
+    # The mean of a stretch at the bound may have been rounded past it: no turning back.
+    goes_on = reach > outer_value if outer_value > inner_value else reach < outer_value
+    return ([edge], [reach]) if goes_on else ([], [])
 
 
 def isotonic_fitted(
