@@ -1,0 +1,1 @@
+"""Speed and accuracy bars, each a ratio measured in one run: ``python -m benchmarks.<name>``."""

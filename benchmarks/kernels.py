@@ -1,0 +1,163 @@
+"""Bars of the kernels and of the folds: ratios to the bare NumPy/SciPy version, in one run.
+
+``python -m benchmarks.kernels [--quick]``
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from statistics import median
+from typing import Any
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from benchmarks.timing import interleaved, main, ratio, row, show
+from cje.data.folds import get_folds
+from cje.kernels.arrays import FloatArray
+from cje.kernels.binning import bin_sums, equal_width_bins
+from cje.kernels.isotonic import isotonic_fit
+from cje.kernels.projection import mean_one_projection
+from cje.kernels.smooth import lowess
+
+N_BINS = 15
+
+
+def bare_isotonic(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Sort, gather, one pass: no ties, no knots."""
+    order = np.argsort(x)
+    return np.asarray(isotonic_regression(y[order]).x)
+
+
+def bare_ece(p: FloatArray, y: FloatArray) -> float:
+    """Bins by multiplication (edges off by a rounding), three bincounts, one sum."""
+    bins = np.minimum((p * N_BINS).astype(np.int64), N_BINS - 1)
+    count = np.bincount(bins, minlength=N_BINS)
+    confidence = np.bincount(bins, weights=p, minlength=N_BINS)
+    hits = np.bincount(bins, weights=y, minlength=N_BINS)
+    return float(np.abs(hits - confidence).sum() / count.sum())
+
+
+def our_ece(p: FloatArray, y: FloatArray) -> float:
+    """The same from the kernels, with exact edges."""
+    count, confidence, hits = bin_sums(equal_width_bins(p, N_BINS), N_BINS, p, y)
+    return float(np.abs(hits - confidence).sum() / count.sum())
+
+
+def _data(n: int) -> dict[str, FloatArray]:
+    rng = np.random.default_rng(20)
+    x = rng.random(n)
+    return {
+        "x": x,
+        "y": (rng.random(n) < x).astype(np.float64),
+        "few": rng.integers(0, 100, n) / 100.0,
+        "w": rng.lognormal(size=n),
+    }
+
+
+def _timings(n: int, repeats: int) -> dict[str, list[float]]:
+    d = _data(n)
+    return interleaved(
+        {
+            "bare isotonic": lambda: bare_isotonic(d["x"], d["y"]),
+            "isotonic": lambda: isotonic_fit(d["x"], d["y"]),
+            "isotonic, 100 scores": lambda: isotonic_fit(d["few"], d["y"]),
+            "isotonic of weights": lambda: isotonic_fit(d["x"], d["w"]),
+            "projection": lambda: mean_one_projection(d["w"], d["x"]),
+            "bare ECE": lambda: bare_ece(d["x"], d["y"]),
+            "ECE": lambda: our_ece(d["x"], d["y"]),
+        },
+        repeats,
+    )
+
+
+def _growth(small: dict[str, list[float]], large: dict[str, list[float]], name: str) -> float:
+    return median(large[name]) / median(small[name])
+
+
+def _kernel_rows(quick: bool) -> list[dict[str, Any]]:
+    n, repeats = (100_000, 7) if quick else (1_000_000, 11)
+    small = _timings(n, repeats)
+    large = _timings(10 * n, 3 if not quick else 5)
+    size = f"n = {n:.0e}"
+    rows = [
+        row(
+            "isotonic fit / argsort + take + scipy pass",
+            ratio(small, "isotonic", "bare isotonic"),
+            1.2,
+            f"{size}, {1e3 * median(small['isotonic']):.0f} ms",
+        ),
+        row(
+            "isotonic fit, 100 distinct scores / continuous",
+            ratio(small, "isotonic, 100 scores", "isotonic"),
+            0.8,
+            size,
+        ),
+        row(
+            "mean-one projection / isotonic fit of the same rows",
+            ratio(small, "projection", "isotonic of weights"),
+            1.2,
+            size,
+        ),
+        row("ECE sums / bare bincounts", ratio(small, "ECE", "bare ECE"), 1.2, size),
+    ]
+    for name, floor in (
+        ("isotonic", "bare isotonic"),
+        ("projection", "bare isotonic"),
+        ("ECE", "bare ECE"),
+    ):
+        grown, floor_grown = _growth(small, large, name), _growth(small, large, floor)
+        note = f"{grown:.1f} x against {floor_grown:.1f} x from {n:.0e} to {10 * n:.0e}"
+        rows.append(row(f"growth of {name} / growth of its floor", grown / floor_grown, 1.2, note))
+    return rows
+
+
+def _fold_row(quick: bool) -> dict[str, Any]:
+    n = 100_000 if quick else 1_000_000
+    ids = [f"p{i}" for i in range(n)]
+    seconds = interleaved(
+        {
+            "crc32": lambda: [zlib.crc32(name.encode()) for name in ids],
+            "folds": lambda: get_folds(ids, 5, 42),
+        },
+        5,
+    )
+    note = f"n = {n:.0e}, {1e3 * median(seconds['folds']):.0f} ms"
+    return row("get_folds / zlib.crc32 comprehension", ratio(seconds, "folds", "crc32"), 8.0, note)
+
+
+def _lowess_row(quick: bool) -> dict[str, Any]:
+    # Imported here: statsmodels is a peer, not a dependency of the package.
+    from statsmodels.nonparametric.smoothers_lowess import lowess as peer
+
+    n = 50_000 if quick else 1_000_000
+    d = _data(n)
+    spacing = 0.01 * float(np.ptp(d["x"]))
+    seconds = interleaved(
+        {
+            "statsmodels": lambda: peer(
+                d["y"], d["x"], frac=0.3, it=0, delta=spacing, return_sorted=False
+            ),
+            "ours": lambda: lowess(d["x"], d["y"], frac=0.3, delta=0.01),
+        },
+        3,
+    )
+    note = f"n = {n:.0e}, {median(seconds['ours']):.2f} s; not a bar of the issue"
+    return row(
+        "lowess / statsmodels lowess(it=0, delta=1%)",
+        ratio(seconds, "ours", "statsmodels"),
+        1.0,
+        note,
+    )
+
+
+def run(quick: bool = False) -> list[dict[str, Any]]:
+    """Measure every bar and print the table."""
+    rows = [*_kernel_rows(quick), _fold_row(quick), _lowess_row(quick)]
+    show(rows)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__ or ""))
