@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cje.errors import CJEError
 
-__all__ = ["Budget", "BudgetError", "Price"]
+__all__ = ["FREE", "Budget", "BudgetError", "Price"]
 
 
 class BudgetError(CJEError):
@@ -27,6 +27,9 @@ class Price:
             prompt_tokens * self.prompt_per_million
             + completion_tokens * self.completion_per_million
         ) / 1e6
+
+
+FREE = Price()
 
 
 class Budget:

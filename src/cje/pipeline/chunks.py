@@ -1,8 +1,8 @@
 """Stage outputs: Parquet chunks with content hashes, named by what they were made from.
 
-A chunk's name is the fingerprint of (stage, the stage's own settings, the content hash of the input
-chunk). A changed setting therefore changes the names of exactly the chunks that depend on it, and an
-input that comes out with the same bytes leaves everything after it untouched.
+A chunk's name is the fingerprint of (stage, the stage's own settings, the content hash of the
+input chunk). A changed setting therefore changes the names of exactly the chunks that depend on it,
+and an input that comes out with the same bytes leaves everything after it untouched.
 """
 
 from __future__ import annotations
@@ -86,21 +86,32 @@ def write_chunk(
     rows: Sequence[Mapping[str, Any]],
     schema: Mapping[str, Any],
 ) -> Chunk:
-    """Write rows as one Parquet file (temporary name, fsync, rename) and record its hash."""
+    """Write rows as one Parquet file and record its hash; a column no row has is null."""
     import polars as pl
 
     frame = pl.DataFrame(list(rows), schema=dict(schema), orient="row")
+    return write_frame(work_dir, store, stage, name, frame)
+
+
+def write_frame(
+    work_dir: str | Path, store: CallStore, stage: str, name: str, frame: pl.DataFrame
+) -> Chunk:
+    """Write a frame as one Parquet file (temporary name, fsync, rename) and record its hash."""
+    data = parquet_bytes(frame)
+    write_atomically(chunk_path(work_dir, stage, name), data)
+    errors = int(frame["error"].is_not_null().sum())
+    chunk = Chunk(stage, name, content_hash(data), len(data), len(frame), errors)
+    store.record_chunk(stage, name, chunk.sha256, chunk.bytes, chunk.rows, chunk.errors)
+    return chunk
+
+
+def parquet_bytes(frame: pl.DataFrame) -> bytes:
+    """A frame as Parquet. Fixed options: the same rows give the same bytes, whoever writes them."""
     buffer = io.BytesIO()
-    # Fixed options: the same rows give the same bytes, whoever writes them.
     frame.write_parquet(
         buffer, compression="zstd", compression_level=3, statistics=False, row_group_size=1 << 20
     )
-    data = buffer.getvalue()
-    write_atomically(chunk_path(work_dir, stage, name), data)
-    errors = sum(row.get("error") is not None for row in rows)
-    chunk = Chunk(stage, name, content_hash(data), len(data), len(rows), errors)
-    store.record_chunk(stage, name, chunk.sha256, chunk.bytes, chunk.rows, chunk.errors)
-    return chunk
+    return buffer.getvalue()
 
 
 def find_chunk(work_dir: str | Path, store: CallStore, stage: str, name: str) -> Chunk | None:
@@ -143,6 +154,12 @@ class RowStream:
     def load(self, chunk: Chunk) -> list[Row]:
         """The rows of one chunk, checked against its recorded hash."""
         return load_chunk(self.work_dir, chunk.stage, chunk.name, sha256=chunk.sha256)
+
+    def select(self, *names: str) -> Iterator[Row]:
+        """All rows with some of their columns only."""
+        for c in self.chunks:
+            frame = read_frame(self.work_dir, c.stage, c.name, sha256=c.sha256, columns=names)
+            yield from frame.iter_rows(named=True)
 
     def columns(self, *names: str) -> pl.DataFrame:
         """Some columns of all rows (numbers and ids: small), as a data frame."""

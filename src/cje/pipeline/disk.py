@@ -1,4 +1,4 @@
-"""What the disk says when it fails, told in one sentence; and files that appear whole or not at all."""
+"""Disk trouble told in one sentence, and files that appear whole or not at all."""
 
 from __future__ import annotations
 

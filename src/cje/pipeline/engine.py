@@ -1,9 +1,9 @@
 """The call engine: many model calls at once, each paid for once.
 
-For every request it looks in the store first, shares the work of equal requests in flight, waits for
-a place at the provider, keeps to the budget, tries again what may succeed later, and commits the
-answer before handing it back. Results do not depend on order, retries or concurrency: a call's seed
-comes from its key, and jitter moves only the time of an attempt.
+For every request it looks in the store first, shares the work of equal requests in flight, waits
+for a place at the provider, keeps to the budget, tries again what may succeed later, and commits
+the answer before handing it back. Results do not depend on order, retries or concurrency: a call's
+seed comes from its key, and jitter moves only the time of an attempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from cje.errors import CJEError
 from cje.models import ModelCallError
-from cje.pipeline.budget import Budget, Price
+from cje.pipeline.budget import FREE, Budget, Price
 from cje.pipeline.gate import GateSettings, ProviderGate
 from cje.pipeline.hashing import CallKeys, seed_of
 from cje.pipeline.store import CallRecord
@@ -37,7 +37,7 @@ class Recipe:
     keys: CallKeys
     provider: str
     call: Callable[[Request, int], Awaitable[Answer]]  # (request, seed) -> answer; one attempt
-    price: Price = Price()
+    price: Price = FREE
     max_completion_tokens: int = 0
 
     def cost_bound(self, request: Request) -> float:
@@ -84,6 +84,7 @@ class Store(Protocol):
     """The part of the store that the engine needs (local file, or an actor far away)."""
 
     def register(self, keys: CallKeys) -> None: ...
+    async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]: ...
     async def put(self, record: CallRecord) -> None: ...
 
 
@@ -117,8 +118,8 @@ class CallEngine:
         Where answers are committed.
     limits : callable
         Gate settings of a provider by its name.
-    retry : RetrySettings
-        Attempts and delays.
+    retry : callable
+        Attempts and delays of a provider by its name.
     budget : Budget, optional
         Caps on calls and money.
     """
@@ -128,11 +129,12 @@ class CallEngine:
         store: Store,
         *,
         limits: Callable[[str], GateSettings] = lambda _: GateSettings(),
-        retry: RetrySettings | None = None,
+        retry: Callable[[str], RetrySettings] = lambda _: RetrySettings(),
         budget: Budget | None = None,
     ) -> None:
         self.store = store
-        self.retry = retry or RetrySettings()
+        self._retry = retry
+        self._retries: dict[str, RetrySettings] = {}
         self.budget = budget or Budget()
         self.tally = Tally()
         self._limits = limits
@@ -146,10 +148,15 @@ class CallEngine:
             self._gates[provider] = ProviderGate(provider, self._limits(provider))
         return self._gates[provider]
 
-    async def run(
-        self, requests: Sequence[Request], known: Mapping[bytes, dict[str, Any]]
-    ) -> list[Outcome]:
-        """Outcomes of `requests`, in order; those in `known` are already paid for."""
+    def retries(self, provider: str) -> RetrySettings:
+        """The retry settings of a provider, looked up once."""
+        if provider not in self._retries:
+            self._retries[provider] = self._retry(provider)
+        return self._retries[provider]
+
+    async def run(self, requests: Sequence[Request]) -> list[Outcome]:
+        """Outcomes of `requests`, in order; those in the store are already paid for."""
+        known = await self.store.fetch([request.key for request in requests])
         tasks: dict[bytes, asyncio.Task[Outcome]] = {}
         try:
             for request in requests:
@@ -198,9 +205,9 @@ class CallEngine:
             self.tally.finished += 1
         return outcome
 
-    def backoff(self, attempt: int) -> float:
-        """Seconds before the next attempt: exponential, with full-range jitter around it."""
-        delay = min(self.retry.max_seconds, self.retry.base_seconds * 2.0 ** max(0, attempt - 1))
+    def backoff(self, retry: RetrySettings, attempt: int) -> float:
+        """Seconds before the next attempt: exponential, with jitter of half its length."""
+        delay = min(retry.max_seconds, retry.base_seconds * 2.0 ** max(0, attempt - 1))
         return delay * self._jitter.uniform(0.5, 1.5)
 
 
@@ -213,7 +220,7 @@ async def safe_call(engine: CallEngine, request: Request, used: _Attempts | None
     key, provider down, budget, disk) does raise.
     """
     used = _Attempts() if used is None else used
-    gate = engine.gate(request.recipe.provider)
+    gate, retry = engine.gate(request.recipe.provider), engine.retries(request.recipe.provider)
     while True:
         error = await _attempt(engine, gate, request, used)
         if isinstance(error, Outcome):
@@ -222,11 +229,11 @@ async def safe_call(engine: CallEngine, request: Request, used: _Attempts | None
             if not _concerns_one_row(error, gate):
                 raise error
             return Outcome(None, error.reason, str(error))
-        if used.counted >= engine.retry.max_attempts or used.refusals >= engine.retry.max_refusals:
+        if used.counted >= retry.max_attempts or used.refusals >= retry.max_refusals:
             return Outcome(None, error.reason, str(error))
         engine.tally.retries += 1
         waits = used.refusals if error.kind == "rate_limit" else used.counted
-        await asyncio.sleep(max(engine.backoff(waits), error.retry_after or 0.0))
+        await asyncio.sleep(max(engine.backoff(retry, waits), error.retry_after or 0.0))
 
 
 async def _attempt(

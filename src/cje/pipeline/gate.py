@@ -101,9 +101,8 @@ class ProviderGate:
         """
         counts = self._trips == 0
         self._failures_in_a_row += 1
-        if ticket == PROBE or (
-            counts and self._failures_in_a_row >= self.settings.breaker_failures
-        ):
+        too_many = self._failures_in_a_row >= self.settings.breaker_failures
+        if ticket == PROBE or (counts and too_many):
             self._trip()
         self.left()
         return counts

@@ -2,22 +2,21 @@
 
 Design
 ------
-* A call is a row under a key made from everything that matters to its answer (`CallKeys`), so a key
-  that is present is work that never has to be paid for again.
-* Write-ahead logging with ``synchronous=NORMAL``: a commit survives the death of the process, however
-  it dies. After a power cut the file is intact but the last fraction of a second may be missing;
-  ``durability: full`` in the configuration asks for an fsync at every commit and closes that gap.
-* Answers are committed in groups (up to `GROUP_ROWS`, at most `GROUP_SECONDS` late). `put` returns
-  only after its group is committed: nothing is counted that is not on disk.
-* Recipes carry running totals (calls, tokens, money), updated in the same transaction, so a status or
-  a budget check reads a handful of rows whatever the size of the run.
+* A call is a row under a key made from everything that matters to its answer (`CallKeys`), so a
+  key that is present is work that never has to be paid for again.
+* Write-ahead logging with ``synchronous=NORMAL``: a commit survives the death of the process,
+  however it dies. After a power cut the file is intact but the last fraction of a second may be
+  missing; ``durability: full`` in the configuration asks for an fsync at every commit instead.
+* Answers are committed in groups (`GroupCommit`). `put` returns only after its group is committed:
+  nothing is counted that is not on disk.
+* Recipes carry running totals (calls, tokens, money), updated in the same transaction, so a status
+  or a budget check reads a handful of rows whatever the size of the run.
 
 Answers are JSON text. There is no pickle anywhere.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -27,13 +26,12 @@ from typing import Any
 
 from cje.errors import CJEError
 from cje.pipeline.disk import disk_error
+from cje.pipeline.grouping import GroupCommit
 from cje.pipeline.hashing import CallKeys
 
 __all__ = ["CallRecord", "CallStore", "RecipeTotals"]
 
 SCHEMA_VERSION = 1
-GROUP_ROWS = 512
-GROUP_SECONDS = 0.01
 _LOOKUP = 900  # keys in one SELECT: below the variable limit of every SQLite build
 
 _SCHEMA = """
@@ -99,9 +97,7 @@ class CallStore:
 
     def __init__(self, path: Path, *, durability: str = "normal", read_only: bool = False) -> None:
         self.path = path
-        self._pending: list[CallRecord] = []
-        self._group: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._groups = GroupCommit(self._commit)
         self._recipes: dict[bytes, int] = {}
         with disk_error(path.parent):
             self._db = _open(path, durability, read_only)
@@ -126,6 +122,10 @@ class CallStore:
             found.update((key, json.loads(answer)) for key, answer in rows)
         return found
 
+    async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
+        """`get_many` under the name that a store on another machine offers too."""
+        return self.get_many(keys)
+
     def count_known(self, keys: Sequence[bytes]) -> int:
         """How many of `keys` are finished (reads the index only)."""
         return sum(
@@ -142,8 +142,8 @@ class CallStore:
     def totals(self) -> list[RecipeTotals]:
         """Running totals of every recipe, in the order in which they first appeared."""
         rows = self._db.execute(
-            "SELECT stage, identity, digest, calls, attempts, prompt_tokens, completion_tokens, cost"
-            " FROM recipes ORDER BY id"
+            "SELECT stage, identity, digest, calls, attempts, prompt_tokens, completion_tokens,"
+            " cost FROM recipes ORDER BY id"
         )
         return [RecipeTotals(row[0], json.loads(row[1]), *row[2:]) for row in rows]
 
@@ -179,15 +179,14 @@ class CallStore:
 
     async def put(self, record: CallRecord) -> None:
         """Queue `record` and return once its group is committed."""
-        loop = asyncio.get_running_loop()
-        self._pending.append(record)
-        if self._group is None:
-            self._group = loop.create_future()
-            self._timer = loop.call_later(GROUP_SECONDS, self._flush)
-        group = self._group
-        if len(self._pending) >= GROUP_ROWS:
-            self._flush()
-        await group
+        await self._groups.put(record)
+
+    async def drain(self) -> None:
+        """Commit what is queued."""
+        await self._groups.drain()
+
+    async def _commit(self, records: list[CallRecord]) -> None:
+        self.put_many(records)
 
     def put_many(self, records: Sequence[CallRecord]) -> None:
         """Commit `records` in one transaction, now."""
@@ -229,27 +228,9 @@ class CallStore:
             [(*sums, self._recipes[digest]) for digest, sums in totals.items()],
         )
 
-    def _flush(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        records, group = self._pending, self._group
-        self._pending, self._group, self._timer = [], None, None
-        if group is None:
-            return
-        try:
-            self.put_many(records)
-        except BaseException as error:
-            # Everyone who waits for this group must hear why it was not committed.
-            group.set_exception(error)
-            if not isinstance(error, CJEError):
-                raise
-        else:
-            group.set_result(None)
-
     def close(self) -> None:
-        """Commit what is queued, fold the log into the file, close."""
+        """Fold the log into the file and close."""
         try:
-            self._flush()
             with disk_error(self.path.parent):
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:

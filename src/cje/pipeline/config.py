@@ -1,0 +1,217 @@
+"""The configuration of a run: one YAML file, checked in one place.
+
+Every section forbids keys it does not know. `PolicyConfig` and `JudgeConfig` come from the layers
+that read them; this module adds the dataset, the oracle, the limits and the budget.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from cje.judges import JudgeConfig
+from cje.pipeline.yaml_lines import load_yaml
+from cje.policies import PolicyConfig
+
+__all__ = [
+    "BudgetConfig",
+    "CalibrationConfig",
+    "DatasetConfig",
+    "EstimationConfig",
+    "LimitsConfig",
+    "OracleConfig",
+    "PipelineConfig",
+    "PriceConfig",
+    "RayConfig",
+    "load_config",
+]
+
+Share = Annotated[float, Field(gt=0.0, le=1.0)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DatasetConfig(_Section):
+    """Where the contexts come from, and which columns hold what.
+
+    With ``response_field`` the logged responses are read instead of generated; with
+    ``logprob_field`` their log-probs under the logging policy are read as well (then
+    ``target_policy.rescore_logging`` decides whether they are used or only compared).
+    """
+
+    path: Path
+    context_field: str = "context"
+    id_field: str | None = None
+    response_field: str | None = None
+    logprob_field: str | None = None
+    draws_per_context: Positive = 1
+    limit: Positive | None = None
+
+
+class OracleConfig(_Section):
+    """Who labels, and which rows: a slice drawn at random with recorded propensities."""
+
+    source: Literal["model", "csv", "callable"] = "model"
+    judge: JudgeConfig | None = None
+    path: Path | None = None
+    id_column: str = "prompt_id"
+    label_column: str = "oracle_label"
+    function: str | None = None
+    scale: tuple[float, float] = (0.0, 1.0)
+    fraction: Share | None = None
+    count: Positive | None = None
+    design: Literal["random", "stratified"] = "random"
+    n_strata: Annotated[int, Field(ge=2, le=100)] = 5
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed = {"model": "judge", "csv": "path", "callable": "function"}[self.source]
+        if getattr(self, needed) is None:
+            raise ValueError(f"source '{self.source}' needs the key '{needed}'")
+        if self.fraction is not None and self.count is not None:
+            raise ValueError("give 'fraction' or 'count', not both")
+        if self.function is not None and ":" not in self.function:
+            raise ValueError("'function' is written module:name")
+        return self
+
+
+class CalibrationConfig(_Section):
+    """How judge scores become rewards (see `cje.calibration.calibrate_dataset`)."""
+
+    mode: str = "auto"
+    n_folds: Annotated[int, Field(ge=2, le=50)] = 5
+
+
+class TargetPolicyConfig(_Section):
+    """Teacher forcing of the logged responses."""
+
+    rescore_logging: bool = True
+    replicates: Annotated[int, Field(ge=0, le=1000)] = 0
+
+
+class EstimationConfig(_Section):
+    """What is computed from the rows, and how the log-ratios are guarded."""
+
+    estimators: tuple[str, ...] = ("calibrated-ips",)
+    log_ratio_clip: Annotated[float, Field(gt=0.0)] = 20.0
+    level: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
+
+    @field_validator("estimators", mode="before")
+    @classmethod
+    def _one_is_fine(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class LimitsConfig(_Section):
+    """What one provider may be asked at once, and when to give up on it."""
+
+    max_concurrency: Positive = 16
+    requests_per_minute: Annotated[float, Field(gt=0.0)] | None = None
+    max_attempts: Positive = 6
+    retry_seconds: Annotated[float, Field(ge=0.0)] = 0.5
+    breaker_failures: Positive = 20
+    breaker_pause: Annotated[float, Field(ge=0.0)] = 5.0
+    breaker_trips: Annotated[int, Field(ge=0)] = 5
+
+
+class PriceConfig(_Section):
+    """Money for a million tokens."""
+
+    prompt_per_million: Annotated[float, Field(ge=0.0)] = 0.0
+    completion_per_million: Annotated[float, Field(ge=0.0)] = 0.0
+
+
+class BudgetConfig(_Section):
+    """Caps over all runs in this work folder. No key: no cap."""
+
+    max_calls: Annotated[int, Field(ge=0)] | None = None
+    max_cost: Annotated[float, Field(ge=0.0)] | None = None
+
+
+class RayConfig(_Section):
+    """Where Ray runs: an existing cluster's address, or none to start one on this machine."""
+
+    address: str | None = None
+    workers: Positive = 2
+
+
+class PipelineConfig(_Section):
+    """A whole run."""
+
+    work_dir: Path
+    seed: int = 0
+    dataset: DatasetConfig
+    logging_policy: PolicyConfig | None = None
+    judge: JudgeConfig
+    oracle_config: OracleConfig | None = None
+    calibration: CalibrationConfig = CalibrationConfig()
+    target_policies: tuple[PolicyConfig, ...] = Field(min_length=1)
+    target_policy: TargetPolicyConfig = TargetPolicyConfig()
+    estimation: EstimationConfig = EstimationConfig()
+    limits: dict[str, LimitsConfig] = Field(default_factory=dict)
+    prices: dict[str, PriceConfig] = Field(default_factory=dict)
+    budget: BudgetConfig = BudgetConfig()
+    max_error_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.01
+    chunk_rows: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    executor: Literal["local", "ray"] = "local"
+    ray: RayConfig = RayConfig()
+    durability: Literal["normal", "full"] = "normal"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [policy.name for policy in self.target_policies]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"two target policies are called {repeated[0]!r}")
+        if self.logging_policy is None:
+            if self.dataset.response_field is None:
+                raise ValueError(
+                    "without 'logging_policy' the responses must be in the data: "
+                    "set 'dataset.response_field'"
+                )
+            if self.dataset.logprob_field is None:
+                raise ValueError(
+                    "without 'logging_policy' its log-probs must be in the data: "
+                    "set 'dataset.logprob_field'"
+                )
+        if self.dataset.response_field is not None and self.dataset.draws_per_context != 1:
+            raise ValueError("logged responses cannot be drawn again: set 'draws_per_context: 1'")
+        return self
+
+    def limits_for(self, provider: str) -> LimitsConfig:
+        """Limits of a provider: its own entry, else ``default``, else the built-in ones."""
+        return self.limits.get(provider) or self.limits.get("default") or LimitsConfig()
+
+    def price_of(self, model: str | None) -> PriceConfig:
+        """Price of a model; free when the configuration does not name it."""
+        return self.prices.get(model or "", PriceConfig())
+
+
+def load_config(path: str | Path, **changes: Any) -> PipelineConfig:
+    """Read a configuration; relative paths are taken from the file's own folder.
+
+    Parameters
+    ----------
+    path : path
+        The YAML file.
+    **changes
+        Top-level values to replace, such as ``executor="ray"``, and ``limit`` for a trial.
+    """
+    config = load_yaml(path, PipelineConfig)
+    base = Path(path).resolve().parent
+    limit = changes.pop("limit", None)
+    dataset = config.dataset.model_copy(
+        update={"path": base / config.dataset.path}
+        | ({"limit": limit} if limit is not None else {})
+    )
+    update: dict[str, Any] = {"work_dir": base / config.work_dir, "dataset": dataset, **changes}
+    if config.oracle_config is not None and config.oracle_config.path is not None:
+        update["oracle_config"] = config.oracle_config.model_copy(
+            update={"path": base / config.oracle_config.path}
+        )
+    return config.model_copy(update=update)

@@ -1,0 +1,274 @@
+"""`CJEPipeline`: order, store, retries, progress. The stages themselves are pure.
+
+Each stage is a method that takes the rows of the one before it, so teacher forcing cannot be left
+out: the estimation stage accepts only what the target-policy stage made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import polars as pl
+
+from cje.errors import CJEError
+from cje.inference.finding import Finding
+from cje.pipeline.chunks import Chunk, RowStream, find_chunk, read_frame, write_chunk, write_frame
+from cje.pipeline.config import PipelineConfig
+from cje.pipeline.disk import disk_error, write_atomically
+from cje.pipeline.events import EventLog
+from cje.pipeline.hashing import fingerprint
+from cje.pipeline.local import LocalExecutor
+from cje.pipeline.lock import WorkFolderLock
+from cje.pipeline.manifest import Manifest
+from cje.pipeline.progress import Moment, NoProgress, Reporter
+from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
+from cje.pipeline.stages.calibration import calibrated_rewards, calibration_fingerprint
+from cje.pipeline.stages.dataset import dataset_fingerprint, read_rows
+from cje.pipeline.stages.estimation import PipelineResult, estimate
+from cje.pipeline.stages.judge import JudgeStage
+from cje.pipeline.stages.logging_policy import LoggingPolicyStage
+from cje.pipeline.stages.oracle import OracleStage, draw_slice, report_labels
+from cje.pipeline.stages.target_policy import TeacherForcing, validate_target_policy_computation
+from cje.pipeline.store import CallStore
+
+__all__ = ["CALL_STAGES", "CJEPipeline"]
+
+T = TypeVar("T")
+
+CALL_STAGES: dict[str, type[CallStage]] = {
+    "logging_policy": LoggingPolicyStage,
+    "judge": JudgeStage,
+    "oracle": OracleStage,
+    "target_policy": TeacherForcing,
+}
+
+
+class Executor(Protocol):
+    """Runs the calls of a stage somewhere."""
+
+    def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]: ...
+    def close(self) -> None: ...
+
+
+class CJEPipeline:
+    """From contexts to estimates, resumable at any point.
+
+    Parameters
+    ----------
+    config : PipelineConfig
+        As read by `cje.pipeline.load_config`.
+    reporter : Reporter, optional
+        Shows progress; silent by default.
+
+    Examples
+    --------
+    >>> from cje.pipeline import CJEPipeline, load_config
+    >>> result = CJEPipeline(load_config("config.yaml")).run()        # doctest: +SKIP
+    >>> print(result.summary())                                       # doctest: +SKIP
+    """
+
+    def __init__(self, config: PipelineConfig, *, reporter: Reporter | None = None) -> None:
+        self.config = config
+        self.work_dir = Path(config.work_dir)
+        self._reporter = reporter or NoProgress()
+
+    def run(self) -> PipelineResult:
+        """Run all stages; what an earlier run finished is kept, not repeated."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._run()
+        # Inside a notebook's event loop: the run gets a thread, and a loop, of its own.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(self._run).result()
+
+    def _run(self) -> PipelineResult:
+        with self._opened():
+            rows = self._run_stage("dataset", self._load_dataset)
+            rows = self._run_stage("logging_policy", self._generate_logging_responses, rows)
+            rows = self._run_stage("judge", self._score_with_judge, rows)
+            if self.config.oracle_config is not None:
+                rows = self._run_stage("oracle", self._generate_oracle_labels, rows)
+            rows = self._run_stage("calibration", self._calibrate_scores, rows)
+            rows = self._run_stage("target_policy", self._compute_target_logprobs, rows)
+            return self._run_stage("estimation", self._run_estimators, rows)
+
+    # -- stages ------------------------------------------------------------------------------
+
+    def _load_dataset(self) -> RowStream:
+        """1. Contexts, cut into chunks."""
+        name = dataset_fingerprint(self.config.dataset, self.config.chunk_rows)
+        chunks: list[Chunk] = []
+        rows = read_rows(self.config.dataset)
+        while part := list(islice(rows, self.config.chunk_rows)):
+            chunk_id = fingerprint(name, len(chunks))
+            found = find_chunk(self.work_dir, self._store, "dataset", chunk_id)
+            chunks.append(
+                found
+                or write_chunk(
+                    self.work_dir, self._store, "dataset", chunk_id, part, schema_after("dataset")
+                )
+            )
+        return self._finished("dataset", name, tuple(chunks))
+
+    def _generate_logging_responses(self, rows: RowStream) -> RowStream:
+        """2. One response for each context, or the logged ones."""
+        return self._call_stage(LoggingPolicyStage(self.config), rows)
+
+    def _score_with_judge(self, rows: RowStream) -> RowStream:
+        """3. A judge score, with its variance, for each response."""
+        return self._call_stage(JudgeStage(self.config), rows)
+
+    def _generate_oracle_labels(self, rows: RowStream) -> RowStream:
+        """4. Labels on a slice drawn with known propensities."""
+        oracle = self.config.oracle_config
+        if oracle is None:
+            raise CJEError("there is no oracle_config", hint="leave the oracle stage out")
+        name = fingerprint(
+            "oracle_slice",
+            oracle.model_dump(mode="json", include={"fraction", "count", "design", "n_strata"}),
+            self.config.seed,
+            [chunk.sha256 for chunk in rows.chunks],
+        )
+
+        def columns() -> dict[str, Any]:
+            drawn = draw_slice(oracle, rows.columns("judge_score")["judge_score"], self.config.seed)
+            return {"oracle_selected": drawn.selected, "label_propensity": drawn.propensity}
+
+        rows = self._column_stage("oracle_slice", name, rows, columns)
+        labelled = self._call_stage(OracleStage(self.config), rows)
+        self._findings += report_labels(labelled, oracle)
+        return labelled
+
+    def _calibrate_scores(self, rows: RowStream) -> RowStream:
+        """5. Rewards on the oracle's scale."""
+
+        def columns() -> dict[str, Any]:
+            return {"reward": calibrated_rewards(rows, self.config)}
+
+        name = calibration_fingerprint(self.config, rows)
+        return self._column_stage("calibration", name, rows, columns)
+
+    def _compute_target_logprobs(self, rows: RowStream) -> RowStream:
+        """6. Teacher forcing: the logged responses under every target policy."""
+        scored = self._call_stage(TeacherForcing(self.config), rows)
+        checked = scored.select("row_id", "logp_target_all", "error")
+        validate_target_policy_computation(checked, len(self.config.target_policies))
+        return scored
+
+    def _run_estimators(self, rows: RowStream) -> PipelineResult:
+        """7. Canaries, estimates, files."""
+        result = estimate(rows, self.config, self._findings)
+        files = {f"result/{name}": data for name, data in result.files().items()}
+        for name, data in files.items():
+            write_atomically(self.work_dir / name, data)
+        self._manifest.files(files)
+        return result
+
+    # -- running a stage ---------------------------------------------------------------------
+
+    def _run_stage(self, name: str, stage: Callable[..., T], *arguments: Any) -> T:
+        """Run one stage: progress, events, time; errors carry the stage's name."""
+        total = len(arguments[0]) if arguments else 0
+        began = time.monotonic()
+        self._reporter.start(name, total)
+        self._events.write("stage_started", stage=name, rows=total)
+        try:
+            made = stage(*arguments)
+        except BaseException as error:
+            self._events.write("stage_failed", stage=name, error=type(error).__name__)
+            raise
+        rows = len(made) if isinstance(made, RowStream) else total
+        errors = made.errors if isinstance(made, RowStream) else 0
+        self._events.write(
+            "stage_finished",
+            stage=name,
+            rows=rows,
+            errors=errors,
+            seconds=round(time.monotonic() - began, 3),
+        )
+        self._reporter.done(name, f"{rows} rows, {errors} errors")
+        return made
+
+    def _call_stage(self, stage: CallStage, rows: RowStream) -> RowStream:
+        chunks = self._executor.run_stage(stage, rows)
+        return self._finished(stage.name, stage.fingerprint, chunks)
+
+    def _column_stage(
+        self, stage: str, name: str, rows: RowStream, columns: Callable[[], dict[str, Any]]
+    ) -> RowStream:
+        """A stage that adds whole columns, computed from all rows at once, to each chunk."""
+        names = [chunk_name(name, source) for source in rows.chunks]
+        chunks = [find_chunk(self.work_dir, self._store, stage, each) for each in names]
+        if not all(chunks):
+            added = {column: np.asarray(values) for column, values in columns().items()}
+            start = 0
+            for index, source in enumerate(rows.chunks):
+                part = {k: v[start : start + source.rows] for k, v in added.items()}
+                start += source.rows
+                frame = read_frame(self.work_dir, source.stage, source.name, sha256=source.sha256)
+                chunks[index] = write_frame(
+                    self.work_dir, self._store, stage, names[index], _with(frame, part, stage)
+                )
+        return self._finished(stage, name, tuple(chunk for chunk in chunks if chunk is not None))
+
+    def _finished(self, stage: str, name: str, chunks: tuple[Chunk, ...]) -> RowStream:
+        rows = RowStream(self.work_dir, stage, chunks)
+        self._manifest.stage(stage, name, rows)
+        return rows
+
+    # -- opening the work folder ---------------------------------------------------------------
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        """The lock, the store, the log and the executor, for the length of a run."""
+        with WorkFolderLock(self.work_dir):
+            self._store = CallStore(
+                self.work_dir / "store.sqlite", durability=self.config.durability
+            )
+            self._findings: list[Finding] = []
+            with _closing(self._store.close), disk_error(self.work_dir):
+                self._manifest = Manifest(self.work_dir, self.config)
+                self._events = EventLog(self.work_dir / "events.jsonl")
+                self._executor = self._make_executor()
+                with _closing(self._reporter.close, self._events.close, self._executor.close):
+                    yield
+
+    def _make_executor(self) -> Executor:
+        arguments = (self.config, self.work_dir, self._store, self._report)
+        if self.config.executor == "ray":
+            from cje.pipeline.ray_executor import RayExecutor
+
+            return RayExecutor(*arguments)
+        return LocalExecutor(*arguments)
+
+    def _report(self, stage: str, moment: Moment) -> None:
+        self._reporter.update(stage, moment)
+
+
+@contextmanager
+def _closing(*closers: Callable[[], None]) -> Iterator[None]:
+    """Call each closer at the end, the last first, whatever happened in between."""
+    with ExitStack() as stack:
+        for closer in closers:
+            stack.callback(closer)
+        yield
+
+
+def _with(frame: pl.DataFrame, columns: dict[str, Any], stage: str) -> pl.DataFrame:
+    """`frame` with columns added, in the stage's own order; NaN is written as null."""
+    schema = schema_after(stage)
+    added = [pl.Series(name, values).fill_nan(None) if values.dtype.kind == "f"
+             else pl.Series(name, values) for name, values in columns.items()]  # fmt: skip
+    absent = [pl.lit(None).alias(n) for n in schema if n not in frame.columns and n not in columns]
+    return frame.with_columns(*added, *absent).select(
+        pl.col(name).cast(kind) for name, kind in schema.items()
+    )

@@ -1,0 +1,75 @@
+"""The manifest: what a run made, by content hash. Equal runs have equal manifests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cje import __version__
+from cje.pipeline.chunks import RowStream
+from cje.pipeline.config import PipelineConfig
+from cje.pipeline.disk import write_atomically
+from cje.pipeline.hashing import content_hash
+
+__all__ = ["Manifest", "read_manifest"]
+
+VERSION = 1
+
+
+class Manifest:
+    """Collects the stages' outputs and writes ``manifest.json`` after each of them.
+
+    It holds no times and no machine's paths, so that two runs of one configuration can be compared
+    byte for byte.
+    """
+
+    def __init__(self, work_dir: Path, config: PipelineConfig) -> None:
+        self._path = work_dir / "manifest.json"
+        # Where and how a run happened does not change what it made.
+        settings = config.model_dump(
+            mode="json",
+            exclude={"work_dir", "executor", "ray", "limits", "budget", "durability"},
+        )
+        settings["dataset"]["path"] = config.dataset.path.name
+        if config.oracle_config is not None and config.oracle_config.path is not None:
+            settings["oracle_config"]["path"] = config.oracle_config.path.name
+        self._data: dict[str, Any] = {
+            "version": VERSION,
+            "package": __version__,
+            "config": settings,
+            "stages": {},
+            "files": {},
+        }
+
+    def stage(self, name: str, fingerprint: str, rows: RowStream) -> None:
+        """Record a finished stage."""
+        self._data["stages"][name] = {
+            "fingerprint": fingerprint,
+            "rows": len(rows),
+            "errors": rows.errors,
+            "chunks": [
+                {"name": c.name, "sha256": c.sha256, "rows": c.rows, "errors": c.errors}
+                for c in rows.chunks
+            ],
+        }
+        self.save()
+
+    def files(self, files: Mapping[str, bytes]) -> None:
+        """Record the files of the result."""
+        self._data["files"] = {name: content_hash(data) for name, data in sorted(files.items())}
+        self.save()
+
+    def save(self) -> None:
+        """Write the manifest as one file."""
+        write_atomically(self._path, (json.dumps(self._data, indent=1) + "\n").encode())
+
+
+def read_manifest(work_dir: Path) -> dict[str, Any] | None:
+    """The manifest of the last run in `work_dir`, or None where there is none yet."""
+    try:
+        data = json.loads((work_dir / "manifest.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return dict(data)

@@ -1,0 +1,131 @@
+"""What a person sees while a run works: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+__all__ = ["BarProgress", "LineProgress", "Moment", "NoProgress", "Reporter", "make_reporter"]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """How far a stage is."""
+
+    rows: int
+    total: int
+    finished: int  # calls answered in this process
+    reused: int  # calls found in the store
+    failed: int
+    retries: int
+    concurrency: int
+    cost: float
+
+    def text(self, seconds: float) -> str:
+        """Rate, troubles and money, in words."""
+        rate = self.finished / seconds if seconds > 0 else 0.0
+        parts = [f"{rate:.0f} calls/s", f"{self.reused} reused"]
+        if self.retries:
+            parts.append(f"{self.retries} retries")
+        if self.failed:
+            parts.append(f"{self.failed} errors")
+        if self.concurrency:
+            parts.append(f"{self.concurrency} at once")
+        if self.cost:
+            parts.append(f"cost {self.cost:.4f}")
+        return ", ".join(parts)
+
+
+class Reporter(Protocol):
+    """Told about a stage's start, its progress a few times a second, and its end."""
+
+    def start(self, stage: str, total: int) -> None: ...
+    def update(self, stage: str, moment: Moment) -> None: ...
+    def done(self, stage: str, note: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class NoProgress:
+    """Silence."""
+
+    def start(self, stage: str, total: int) -> None: ...
+    def update(self, stage: str, moment: Moment) -> None: ...
+    def done(self, stage: str, note: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class LineProgress:
+    """A line when a stage starts and ends, and one every few seconds between."""
+
+    def __init__(self, stream: TextIO | None = None, every: float = 5.0) -> None:
+        self._stream = stream or sys.stderr
+        self._every = every
+        self._began = self._last = 0.0
+
+    def start(self, stage: str, total: int) -> None:
+        self._began = self._last = time.monotonic()
+        self._say(f"{stage}: {total} rows")
+
+    def update(self, stage: str, moment: Moment) -> None:
+        now = time.monotonic()
+        if now - self._last < self._every:
+            return
+        self._last = now
+        seconds = now - self._began
+        left = seconds * (moment.total - moment.rows) / moment.rows if moment.rows else None
+        eta = "" if left is None else f", about {left:.0f} s left"
+        self._say(f"{stage}: {moment.rows}/{moment.total} rows, {moment.text(seconds)}{eta}")
+
+    def done(self, stage: str, note: str) -> None:
+        self._say(f"{stage}: done in {time.monotonic() - self._began:.1f} s, {note}")
+
+    def close(self) -> None: ...
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+class BarProgress:
+    """One bar a stage, with rate, time left, errors and cost."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description:<15}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=console or Console(stderr=True),
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._began = 0.0
+        self._progress.start()
+
+    def start(self, stage: str, total: int) -> None:
+        self._began = time.monotonic()
+        self._tasks[stage] = self._progress.add_task(stage, total=total, note="")
+
+    def update(self, stage: str, moment: Moment) -> None:
+        note = moment.text(time.monotonic() - self._began)
+        self._progress.update(
+            self._tasks[stage], completed=moment.rows, total=moment.total, note=note
+        )
+
+    def done(self, stage: str, note: str) -> None:
+        task = self._tasks[stage]
+        total = self._progress.tasks[self._progress.task_ids.index(task)].total
+        self._progress.update(task, completed=total, note=note)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def make_reporter(stream: TextIO | None = None) -> Reporter:
+    """Bars on a terminal, lines otherwise."""
+    stream = stream or sys.stderr
+    return BarProgress() if stream.isatty() else LineProgress(stream)

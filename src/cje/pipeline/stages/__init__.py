@@ -1,0 +1,1 @@
+"""The seven stages: pure functions of (configuration, input rows), each with a fingerprint."""

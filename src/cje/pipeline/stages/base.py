@@ -1,0 +1,98 @@
+"""What a stage is: which calls a row needs, and what the row becomes once they are answered."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from cje.pipeline.chunks import Chunk, Row
+from cje.pipeline.engine import Outcome, Recipe, Request
+from cje.pipeline.hashing import fingerprint
+
+__all__ = ["CallStage", "chunk_name", "schema_after"]
+
+# Columns that each stage adds, in order. Types are polars names so that this table stays data.
+_COLUMNS: dict[str, dict[str, str]] = {
+    "dataset": {
+        "row_id": "Int64",
+        "prompt_id": "String",
+        "draw_idx": "Int64",
+        "context": "String",
+        "response": "String",
+        "logp_given": "Float64",
+        "error": "String",
+    },
+    "logging_policy": {
+        "logp_generated": "Float64",
+        "generated_eos": "Boolean",
+        "n_tokens": "Int64",
+        "token_ids": "List[Int64]",
+        "finish_reason": "String",
+        "complete": "Boolean",
+    },
+    "judge": {"judge_score": "Float64", "judge_variance": "Float64"},
+    "oracle_slice": {"oracle_selected": "Boolean", "label_propensity": "Float64"},
+    "oracle": {"oracle_label": "Float64"},
+    "calibration": {"reward": "Float64"},
+    "target_policy": {
+        "logp_logging": "Float64",
+        "logp_target_all": "List[Float64]",
+        "logp_replicate": "Float64",
+    },
+}
+ORDER = tuple(_COLUMNS)
+
+
+def schema_after(stage: str) -> dict[str, Any]:
+    """Column types of a row once `stage` is done (an unused oracle leaves its columns null)."""
+    import polars as pl
+
+    def resolve(name: str) -> Any:
+        if name.startswith("List["):
+            return pl.List(getattr(pl, name[5:-1]))
+        return getattr(pl, name)
+
+    done = ORDER[: ORDER.index(stage) + 1]
+    return {column: resolve(kind) for name in done for column, kind in _COLUMNS[name].items()}
+
+
+def chunk_name(stage_fingerprint: str, source: Chunk) -> str:
+    """Name of the chunk that a stage makes from `source`."""
+    return fingerprint(stage_fingerprint, source.sha256)
+
+
+class CallStage(ABC):
+    """A stage whose work is model calls. It knows nothing of stores, retries or machines."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1  # raised when the same inputs would give other rows
+
+    @property
+    @abstractmethod
+    def recipes(self) -> Sequence[Recipe]:
+        """The kinds of call this stage makes."""
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """Everything in the configuration that decides this stage's rows."""
+
+    @abstractmethod
+    def requests(self, row: Row) -> list[Request]:
+        """The calls that `row` needs; none for a row that already carries an error."""
+
+    @abstractmethod
+    def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
+        """`row` with this stage's columns added; a failed call becomes `error`, never a number."""
+
+    async def close(self) -> None:  # noqa: B027 - a stage without connections has nothing to close
+        """Give back connections."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes exactly when the rows could change."""
+        return fingerprint(self.name, self.version, dict(self.settings()))
+
+    def failed(self, row: Row, outcome: Outcome) -> Row:
+        """`row` as an error row that says which stage gave up and why."""
+        return {**row, "error": f"{self.name}: {outcome.reason}: {outcome.message}"[:500]}

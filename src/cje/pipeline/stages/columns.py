@@ -1,0 +1,95 @@
+"""Stage outputs as a `Dataset`: numbers and ids only, so a million rows stay small."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from cje.data import Dataset
+from cje.errors import CJEError
+from cje.pipeline.chunks import RowStream
+from cje.pipeline.config import PipelineConfig
+
+__all__ = ["logged_dataset", "scored_dataset"]
+
+LOGGING_NAME = "logging"
+
+
+def scored_dataset(rows: RowStream, config: PipelineConfig) -> tuple[Dataset, np.ndarray]:
+    """The judged rows as a `Dataset`, and the mask of rows that carry no error."""
+    names = ["prompt_id", "draw_idx", "judge_score", "judge_variance", "error"]
+    labels = ["oracle_label", "label_propensity"]
+    if config.oracle_config is None:
+        frame = rows.columns(*names).with_columns(pl.lit(None).alias(name) for name in labels)
+    else:
+        frame = rows.columns(*names, *labels)
+    usable = frame["error"].is_null()
+    good = frame.filter(usable)
+    require_rows(good, rows, config)
+    return (
+        Dataset.from_arrays(
+            prompt_id=good["prompt_id"].to_list(),
+            policy=logging_name(config),
+            draw_idx=good["draw_idx"].to_numpy(),
+            judge_score=_floats(good["judge_score"]),
+            judge_variance=_floats(good["judge_variance"]),
+            oracle_label=_floats(good["oracle_label"]),
+            label_propensity=_propensity(good["label_propensity"]),
+        ),
+        usable.to_numpy(),
+    )
+
+
+def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
+    """The finished rows, with rewards and log-probs, ready for estimation."""
+    frame = rows.columns(
+        "prompt_id", "draw_idx", "judge_score", "judge_variance", "oracle_label",
+        "label_propensity", "reward", "logp_logging", "logp_target_all", "error",
+    )  # fmt: skip
+    good = frame.filter(pl.col("error").is_null())
+    require_rows(good, rows, config)
+    names = [policy.name for policy in config.target_policies]
+    matrix = np.stack(
+        [good["logp_target_all"].list.get(k).to_numpy() for k in range(len(names))], axis=1
+    )
+    return Dataset.from_arrays(
+        prompt_id=good["prompt_id"].to_list(),
+        policy=logging_name(config),
+        draw_idx=good["draw_idx"].to_numpy(),
+        judge_score=_floats(good["judge_score"]),
+        judge_variance=_floats(good["judge_variance"]),
+        oracle_label=_floats(good["oracle_label"]),
+        label_propensity=_propensity(good["label_propensity"]),
+        rewards=_floats(good["reward"]),
+        base_policy_logprob=good["logp_logging"].to_numpy(),
+        target_policy_logprobs=matrix,
+        target_policies=names,
+    )
+
+
+def logging_name(config: PipelineConfig) -> str:
+    """What the logging policy is called in results."""
+    return LOGGING_NAME if config.logging_policy is None else config.logging_policy.name
+
+
+def require_rows(good: pl.DataFrame, rows: RowStream, config: PipelineConfig) -> None:
+    """Refuse to go on when too many rows carry errors; what is left would be a biased sample."""
+    lost = len(rows) - len(good)
+    if lost > config.max_error_share * len(rows):
+        first = next(row["error"] for row in rows if row["error"] is not None)
+        raise CJEError(
+            f"{lost} of {len(rows)} rows carry an error, more than max_error_share "
+            f"({config.max_error_share:g}) allows; the first says: {first}",
+            hint="see `cje status` for the reasons, correct them and run the same command again: "
+            "only the failed calls are made again",
+        )
+
+
+def _floats(column: pl.Series) -> np.ndarray:
+    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def _propensity(column: pl.Series) -> np.ndarray | None:
+    """Propensities, where an oracle slice was drawn."""
+    values = column.cast(pl.Float64).to_numpy()
+    return values if len(values) and np.isfinite(values).all() and values.min() > 0 else None

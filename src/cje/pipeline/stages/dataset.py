@@ -1,0 +1,162 @@
+"""Stage 1: contexts (and logged responses, where there are any) from a file, in a stream."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cje.errors import CJEError
+from cje.pipeline.chunks import Row
+from cje.pipeline.config import DatasetConfig
+from cje.pipeline.hashing import fingerprint
+
+__all__ = ["count_rows", "dataset_fingerprint", "read_rows"]
+
+VERSION = 1
+_PARQUET_STEP = 10_000
+
+
+def dataset_fingerprint(config: DatasetConfig, chunk_rows: int) -> str:
+    """Fingerprint of the file's bytes and of how it is read."""
+    digest = hashlib.sha256()
+    _require_file(config.path)
+    with open(config.path, "rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    settings = config.model_dump(mode="json", exclude={"path"})
+    return fingerprint("dataset", VERSION, digest.hexdigest(), settings, chunk_rows)
+
+
+def read_rows(config: DatasetConfig) -> Iterator[Row]:
+    """Rows in file order, one per draw, each with a stable id; stops at ``limit`` contexts."""
+    draws: Counter[str] = Counter()
+    row_id = 0
+    for number, record in enumerate(islice(_records(config.path), config.limit), start=1):
+        where = f"{config.path}, row {number}"
+        context = _text(record, config.context_field, where)
+        prompt_id = _prompt_id(record, config, context, where)
+        response = logp = None
+        if config.response_field is not None:
+            response = _text(record, config.response_field, where)
+        if config.logprob_field is not None:
+            logp = _logprob(record.get(config.logprob_field), config.logprob_field, where)
+        for _ in range(config.draws_per_context):
+            yield {
+                "row_id": row_id,
+                "prompt_id": prompt_id,
+                "draw_idx": draws[prompt_id],
+                "context": context,
+                "response": response,
+                "logp_given": logp,
+                "error": None,
+            }
+            draws[prompt_id] += 1
+            row_id += 1
+    if row_id == 0:
+        raise CJEError("the data file has no rows", where=str(config.path))
+
+
+def count_rows(config: DatasetConfig) -> int:
+    """How many rows the dataset stage will make."""
+    return sum(1 for _ in read_rows(config))
+
+
+def _prompt_id(record: dict[str, Any], config: DatasetConfig, context: str, where: str) -> str:
+    """The given id, else one made from the context: equal contexts are one prompt, one cluster."""
+    if config.id_field is None:
+        return fingerprint(context)[:16]
+    value = record.get(config.id_field)
+    if value is None or value == "":
+        raise CJEError(f"the row has no '{config.id_field}'", where=where)
+    return str(value)
+
+
+def _text(record: dict[str, Any], field: str, where: str) -> str:
+    if field not in record:
+        raise CJEError(
+            f"the row has no '{field}'",
+            where=where,
+            value=sorted(record),
+            hint="name the right column in the dataset section",
+        )
+    value = record[field]
+    if not isinstance(value, str):
+        raise CJEError(f"'{field}' is not text", where=where, value=value)
+    return value
+
+
+def _logprob(value: Any, field: str, where: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or number > 0.0:
+        raise CJEError(
+            f"'{field}' is not a log-probability (finite, at most 0)", where=where, value=value
+        )
+    return number
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    reader = {
+        ".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv, ".parquet": _parquet
+    }.get(path.suffix.lower())  # fmt: skip
+    if reader is None:
+        raise CJEError(
+            "the data file's kind is not known",
+            where=str(path),
+            hint="use .jsonl, .csv or .parquet",
+        )
+    _require_file(path)
+    try:
+        yield from reader(path)
+    except (UnicodeDecodeError, OSError) as error:
+        raise CJEError(f"the data file cannot be read: {error}", where=str(path)) from error
+
+
+def _jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    with open(path, encoding="utf-8") as handle:
+        for number, line in enumerate(handle, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise CJEError(
+                    f"the line is not JSON: {error}", where=f"{path}, line {number}"
+                ) from error
+            if not isinstance(record, dict):
+                raise CJEError("the line is not a JSON object", where=f"{path}, line {number}")
+            yield record
+
+
+def _csv(path: Path) -> Iterator[dict[str, Any]]:
+    with open(path, encoding="utf-8-sig", newline="") as handle:
+        yield from csv.DictReader(handle)
+
+
+def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+    import polars as pl
+
+    source, start = pl.scan_parquet(path), 0
+    while True:
+        try:
+            frame = source.slice(start, _PARQUET_STEP).collect()
+        except pl.exceptions.PolarsError as error:
+            raise CJEError(f"this is not a Parquet file: {error}", where=str(path)) from error
+        if not len(frame):
+            return
+        yield from frame.iter_rows(named=True)
+        start += _PARQUET_STEP
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        raise CJEError("the data file does not exist", where=str(path))

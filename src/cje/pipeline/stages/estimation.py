@@ -1,0 +1,206 @@
+"""Stage 7: canaries, then the estimators, then the files of the result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from cje.data import Dataset, PrecomputedSampler
+from cje.errors import CJEError
+from cje.estimators import EstimationResult
+from cje.estimators.registry import find_estimator
+from cje.inference.finding import Finding, Severity
+from cje.pipeline.chunks import RowStream
+from cje.pipeline.config import PipelineConfig
+from cje.pipeline.stages.columns import logged_dataset
+from cje.policies import (
+    generated_vs_rescored_canary,
+    identical_weights_canary,
+    replicate_noise_canary,
+    self_ratio_canary,
+)
+
+__all__ = ["PipelineResult", "check_canaries", "estimate", "weight_table"]
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """What a run ends with.
+
+    Attributes
+    ----------
+    results : dict
+        `EstimationResult` by the estimator's name, in the configured order.
+    weights : list of dict
+        One row per target: raw importance weights' mean, maximum, effective sample size.
+    findings : tuple of Finding
+        From calibration and canaries; each result carries its own besides.
+    n_rows, n_errors : int
+        Rows in the run, and rows left out because they carry an error.
+    """
+
+    results: dict[str, EstimationResult]
+    weights: list[dict[str, Any]]
+    findings: tuple[Finding, ...]
+    n_rows: int
+    n_errors: int
+
+    @property
+    def first(self) -> EstimationResult:
+        """The result of the first configured estimator."""
+        return next(iter(self.results.values()))
+
+    def files(self) -> dict[str, bytes]:
+        """The result as files: one JSON per estimator, the weights, the findings, a summary."""
+        made = {f"{name}.json": _json(r.to_json()) for name, r in self.results.items()}
+        made["weights.json"] = _json(self.weights)
+        made["findings.json"] = _json([finding.to_dict() for finding in self.findings])
+        made["summary.txt"] = (self.summary() + "\n").encode()
+        return made
+
+    def summary(self) -> str:
+        """Everything in plain text."""
+        lines = [f"{self.n_rows} rows, {self.n_errors} left out because of errors", ""]
+        lines += [
+            f"{row['policy']}: weights mean {row['mean']:.3f}, max {row['max']:.3g}, "
+            f"ESS {100 * row['ess_share']:.1f}% of {row['n']}"
+            for row in self.weights
+        ]
+        lines += [str(finding) for finding in self.findings]
+        for name, result in self.results.items():
+            lines += ["", f"== {name} ==", result.summary()]
+        return "\n".join(lines)
+
+
+def estimate(
+    rows: RowStream, config: PipelineConfig, findings: Sequence[Finding] = ()
+) -> PipelineResult:
+    """Run the configured estimators on the finished rows."""
+    data = logged_dataset(rows, config)
+    found = [*findings, *check_canaries(rows, data, config)]
+    if data.n_labelled == 0:
+        found.append(
+            Finding(
+                "uncalibrated",
+                "there are no oracle labels: rewards are the judge's own scores",
+                Severity.WARNING,
+                "add an oracle_config, so that the judge is calibrated to what it stands for",
+            )
+        )
+    n_errors = len(rows) - len(data)
+    if n_errors:
+        found.append(
+            Finding(
+                "error-rows",
+                f"{n_errors} of {len(rows)} rows carry an error and are left out",
+                Severity.WARNING,
+                "run the same command again to retry them; `cje status` lists the reasons",
+                details={"n_errors": n_errors},
+            )
+        )
+    sampler = PrecomputedSampler(data, log_ratio_clip=config.estimation.log_ratio_clip)
+    results = {name: _estimate(name, sampler, config) for name in config.estimation.estimators}
+    return PipelineResult(results, weight_table(data), tuple(found), len(rows), n_errors)
+
+
+def _estimate(name: str, sampler: PrecomputedSampler, config: PipelineConfig) -> EstimationResult:
+    entry = find_estimator(name)
+    if entry.needs != "logged":
+        raise CJEError(
+            f"the estimator '{name}' needs fresh responses of the target policies",
+            where="estimation.estimators",
+            hint="choose one that works from logged data, such as 'calibrated-ips'",
+        )
+    result: EstimationResult = entry.load()(sampler).fit_and_estimate()
+    return result
+
+
+def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> list[Finding]:
+    """Checks on the log-probs before anything is estimated; a refusal stops the run."""
+    assert data.base_policy_logprob is not None
+    assert data.target_policy_logprobs is not None
+    found = identical_weights_canary(
+        data.base_policy_logprob,
+        data.target_policy_logprobs,
+        data.target_policies,
+        [
+            config.logging_policy is not None and policy.same_distribution(config.logging_policy)
+            for policy in config.target_policies
+        ],
+    )
+    frame = rows.columns(
+        "logp_given", "logp_generated", "generated_eos", "complete", "n_tokens", "logp_logging",
+        "logp_replicate", "error",
+    ).filter(pl.col("error").is_null())  # fmt: skip
+    if config.logging_policy is not None and config.target_policy.rescore_logging:
+        found += [f for f in _rescoring(frame, config) if f is not None]
+    refusals = [finding for finding in found if finding.severity is Severity.REFUSE]
+    if refusals:
+        raise CJEError(
+            f"the log-probs cannot be right: {refusals[0].message}",
+            where=refusals[0].subject,
+            hint=refusals[0].action,
+        )
+    return found
+
+
+def _rescoring(frame: pl.DataFrame, config: PipelineConfig) -> list[Finding | None]:
+    """The logging policy's log-probs as stored or generated, against those scored again."""
+    found: list[Finding | None] = []
+    given = frame.filter(pl.col("logp_given").is_not_null())
+    if len(given):
+        found.append(self_ratio_canary(given["logp_given"], given["logp_logging"]))
+    made = frame.filter(
+        pl.col("logp_generated").is_not_null()
+        & (pl.col("generated_eos") == (pl.col("complete") & _scores_eos(config)))
+    )
+    if len(made):
+        found.append(self_ratio_canary(made["logp_generated"], made["logp_logging"]))
+        found.append(
+            generated_vs_rescored_canary(
+                made["logp_generated"], made["logp_logging"], made["n_tokens"]
+            )
+        )
+    twice = frame.filter(pl.col("logp_replicate").is_not_null())
+    if len(twice):
+        pairs = np.stack([twice["logp_logging"].to_numpy(), twice["logp_replicate"].to_numpy()], 1)
+        found.append(replicate_noise_canary(pairs))
+    return found
+
+
+def _scores_eos(config: PipelineConfig) -> bool:
+    """Whether a complete response's score contains its end-of-sequence token."""
+    policy = config.logging_policy
+    return policy is not None and (policy.provider == "ngram" or policy.eos_text is not None)
+
+
+def weight_table(data: Dataset) -> list[dict[str, Any]]:
+    """Raw importance weights of each target: mean (should be 1), maximum, effective sample size."""
+    assert data.base_policy_logprob is not None
+    assert data.target_policy_logprobs is not None
+    table = []
+    for k, name in enumerate(data.target_policies):
+        ratio = data.target_policy_logprobs[:, k] - data.base_policy_logprob
+        top = float(ratio.max())
+        scaled = np.exp(ratio - top)  # no overflow, whatever the ratios
+        table.append(
+            {
+                "policy": name,
+                "n": len(ratio),
+                "mean": float(scaled.mean() * np.exp(min(top, 700.0))),
+                "max": float(np.exp(min(top, 700.0))),
+                "ess_share": float(scaled.sum() ** 2 / (len(ratio) * (scaled @ scaled))),
+            }
+        )
+    return table
+
+
+def _json(value: Any) -> bytes:
+    if isinstance(value, str):
+        return (value + "\n").encode()
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()

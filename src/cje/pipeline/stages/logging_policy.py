@@ -1,0 +1,82 @@
+"""Stage 2: the logging policy answers each context; logged responses are taken as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cje.pipeline.budget import Price
+from cje.pipeline.chunks import Row
+from cje.pipeline.config import PipelineConfig
+from cje.pipeline.engine import Answer, Outcome, Recipe, Request
+from cje.pipeline.hashing import CallKeys
+from cje.pipeline.stages.base import CallStage
+from cje.policies import Generation, PolicyRunner, make_runner
+
+__all__ = ["LoggingPolicyStage"]
+
+
+class LoggingPolicyStage(CallStage):
+    """Generates one response for every row that has none.
+
+    The draw's index is part of the key: two draws for one context are two independent calls.
+    """
+
+    name = "logging_policy"
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self._runner: PolicyRunner | None = None
+        self._recipe: Recipe | None = None
+        policy = config.logging_policy
+        if policy is not None and config.dataset.response_field is None:
+            runner = make_runner(policy)
+            price = config.price_of(policy.model)
+
+            async def generate(request: Request, seed: int) -> Answer:
+                return await runner.agenerate(request.texts[0], seed=seed)
+
+            self._runner = runner
+            self._recipe = Recipe(
+                CallKeys(self.name, runner.identity()),
+                runner.provider,
+                generate,
+                Price(price.prompt_per_million, price.completion_per_million),
+                policy.max_tokens,
+            )
+
+    @property
+    def recipes(self) -> Sequence[Recipe]:
+        return () if self._recipe is None else (self._recipe,)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"policy": None if self._runner is None else self._runner.identity()}
+
+    def requests(self, row: Row) -> list[Request]:
+        if self._recipe is None or row["error"] is not None or row["response"] is not None:
+            return []
+        context = row["context"]
+        key = self._recipe.keys.key(context, row["prompt_id"], row["draw_idx"])
+        return [Request(self._recipe, key, (context,))]
+
+    def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
+        row = {**row, "logp_generated": None, "generated_eos": None, "n_tokens": None,
+               "token_ids": None, "finish_reason": None, "complete": True}  # fmt: skip
+        if not outcomes:
+            return row
+        if outcomes[0].answer is None:
+            return self.failed(row, outcomes[0])
+        made = Generation.from_json(outcomes[0].answer)
+        return {
+            **row,
+            "response": made.text,
+            "logp_generated": made.logprob,
+            "generated_eos": made.logprob_has_eos,
+            "n_tokens": made.n_tokens,
+            "token_ids": None if made.token_ids is None else list(made.token_ids),
+            "finish_reason": made.finish_reason,
+            "complete": made.complete,
+        }
+
+    async def close(self) -> None:
+        if self._runner is not None:
+            await self._runner.aclose()

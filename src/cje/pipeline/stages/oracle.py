@@ -1,0 +1,142 @@
+"""Stage 4: oracle labels on a slice of the rows, drawn with known probabilities."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from cje.data import Scale
+from cje.errors import CJEError
+from cje.judges import (
+    CallableOracle,
+    CSVOracle,
+    LabelSlice,
+    ModelOracle,
+    OracleSource,
+    draw_label_slice,
+    make_judge,
+)
+from cje.kernels.binning import equal_mass_bins
+from cje.pipeline.budget import Price
+from cje.pipeline.chunks import Row
+from cje.pipeline.config import OracleConfig, PipelineConfig
+from cje.pipeline.engine import Answer, Outcome, Recipe, Request
+from cje.pipeline.hashing import CallKeys
+from cje.pipeline.stages.base import CallStage
+
+__all__ = ["OracleStage", "draw_slice", "make_oracle"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """The oracle's answer for the store; a row without a label is an answer too."""
+
+    value: float | None
+    usage: Any
+
+    def to_json(self) -> dict[str, Any]:
+        return {"label": self.value}
+
+
+class OracleStage(CallStage):
+    """Asks the oracle about the rows that `draw_slice` selected."""
+
+    name = "oracle"
+
+    def __init__(self, config: PipelineConfig) -> None:
+        if config.oracle_config is None:
+            raise CJEError("there is no oracle_config", hint="leave the oracle stage out")
+        source = make_oracle(config.oracle_config)
+        judge = config.oracle_config.judge
+        price = config.price_of(None if judge is None else judge.model)
+
+        async def label(request: Request, seed: int) -> Answer:
+            verdict = await source.alabel(request.extra, seed=seed)
+            if verdict is None:
+                return _Label(None, None)
+            return _Label(float(verdict.score), verdict.usage)
+
+        self._source = source
+        self._recipe = Recipe(
+            CallKeys(self.name, source.identity()),
+            getattr(source, "provider", "oracle"),
+            label,
+            Price(price.prompt_per_million, price.completion_per_million),
+            0 if judge is None else judge.max_tokens,
+        )
+
+    @property
+    def recipes(self) -> Sequence[Recipe]:
+        return (self._recipe,)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"oracle": self._source.identity()}
+
+    def requests(self, row: Row) -> list[Request]:
+        if row["error"] is not None or not row["oracle_selected"]:
+            return []
+        texts = (row["context"], row["response"])
+        key = self._recipe.keys.key(*texts, row["prompt_id"], row["draw_idx"])
+        return [Request(self._recipe, key, texts, row)]
+
+    def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
+        row = {**row, "oracle_label": None}
+        if not outcomes:
+            return row
+        if outcomes[0].answer is None:
+            return self.failed(row, outcomes[0])
+        return row | {"oracle_label": outcomes[0].answer["label"]}
+
+    async def close(self) -> None:
+        closing = getattr(self._source, "aclose", None)
+        if closing is not None:
+            await closing()
+
+
+def make_oracle(config: OracleConfig) -> OracleSource:
+    """The configured source of labels: a stronger model, a table of human labels, a function."""
+    if config.source == "model":
+        return ModelOracle(make_judge(config.judge))
+    scale = Scale(*config.scale)
+    if config.source == "csv":
+        return CSVOracle(config.path, config.id_column, config.label_column, scale=scale)
+    return CallableOracle(_imported(str(config.function)), scale=scale)
+
+
+def draw_slice(config: OracleConfig, judge_score: pl.Series, seed: int) -> LabelSlice:
+    """Which rows are labelled, and with which probability each could have been.
+
+    Rows without a judge score (error rows) are outside the frame: never drawn, propensity 0.
+    """
+    scores = judge_score.to_numpy()
+    usable = np.isfinite(scores)
+    n = int(usable.sum())
+    strata = None
+    if config.design == "stratified":
+        strata = equal_mass_bins(scores[usable], config.n_strata)
+    whole = config.fraction is None and config.count is None
+    drawn = draw_label_slice(
+        n, fraction=1.0 if whole else config.fraction, count=config.count, strata=strata, seed=seed
+    )
+    selected = np.zeros(len(scores), dtype=bool)
+    propensity = np.zeros(len(scores))
+    selected[usable], propensity[usable] = drawn.selected, drawn.propensity
+    return LabelSlice(selected, propensity)
+
+
+def _imported(path: str) -> Callable[..., float]:
+    module, _, name = path.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise CJEError(
+            f"the oracle function cannot be imported: {error}", where="oracle_config.function"
+        ) from error
+    if not callable(function):
+        raise CJEError("this is not a function", where="oracle_config.function", value=path)
+    return function  # type: ignore[no-any-return]

@@ -1,0 +1,238 @@
+"""Stage 6: teacher forcing. The logged response is scored under every target policy.
+
+This is the step that must not be missing: without it every importance weight is exp(0) = 1 and the
+"estimates" are all the logging policy's own value. Here it cannot be left out (the estimation stage
+takes its rows from this one), cannot fall back to a default (a call without a usable log-prob makes
+an error row), and is checked by `validate_target_policy_computation` and the canaries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cje.errors import CJEError
+from cje.pipeline.budget import Price
+from cje.pipeline.chunks import Row, chunk_exists, chunk_path, load_chunk, parquet_bytes
+from cje.pipeline.config import PipelineConfig
+from cje.pipeline.disk import write_atomically
+from cje.pipeline.engine import Answer, Outcome, Recipe, Request
+from cje.pipeline.hashing import CallKeys, compute_contexts_hash, fingerprint
+from cje.pipeline.stages.base import CallStage
+from cje.policies import MultiTargetSampler, PolicyConfig, PolicyRunner, make_multi_sampler
+
+__all__ = ["TargetPolicyStage", "TeacherForcing", "validate_target_policy_computation"]
+
+KEPT = "target_logprobs"  # chunks of `TargetPolicyStage`
+
+
+class TeacherForcing(CallStage):
+    """log p_k(response | context) for K targets and, through the same engine, the logging policy.
+
+    Scoring both sides with one engine keeps tokenisation, templates and numerical noise the same in
+    numerator and denominator of the weight. All K + 1 calls of all rows in a chunk are in flight
+    together.
+    """
+
+    name = "target_policy"
+
+    def __init__(self, config: PipelineConfig) -> None:
+        logging = config.logging_policy
+        self._rescore = config.target_policy.rescore_logging and logging is not None
+        self._replicates = config.target_policy.replicates if self._rescore else 0
+        policies = [*([logging] if self._rescore and logging else []), *config.target_policies]
+        self.sampler: MultiTargetSampler = make_multi_sampler(policies)
+        self._recipes = tuple(
+            self._recipe(runner, policy, config)
+            for runner, policy in zip(self.sampler.runners, policies, strict=True)
+        )
+
+    def _recipe(self, runner: PolicyRunner, policy: PolicyConfig, config: PipelineConfig) -> Recipe:
+        async def score(request: Request, seed: int) -> Answer:
+            context, response = request.texts
+            return await runner.alog_prob(context, response, **request.extra)
+
+        price = config.price_of(policy.model)
+        return Recipe(
+            CallKeys(self.name, runner.identity()),
+            runner.provider,
+            score,
+            Price(price.prompt_per_million, price.completion_per_million),
+            1,
+        )
+
+    @property
+    def recipes(self) -> Sequence[Recipe]:
+        return self._recipes
+
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "policies": [runner.identity() for runner in self.sampler.runners],
+            "rescore_logging": self._rescore,
+            "replicates": self._replicates,
+        }
+
+    def requests(self, row: Row) -> list[Request]:
+        if row["error"] is not None:
+            return []
+        texts = (row["context"], row["response"])
+        extra = {"token_ids": row["token_ids"], "complete": row["complete"]}
+        made = [self._request(recipe, texts, extra, 0) for recipe in self._recipes]
+        if row["row_id"] < self._replicates:
+            made.append(self._request(self._recipes[0], texts, extra, 1))
+        return made
+
+    def _request(
+        self, recipe: Recipe, texts: tuple[str, str], extra: dict[str, Any], repeat: int
+    ) -> Request:
+        key = recipe.keys.key(*texts, extra["token_ids"], int(extra["complete"]), repeat)
+        return Request(recipe, key, texts, extra)
+
+    def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
+        row = {**row, "logp_logging": None, "logp_target_all": None, "logp_replicate": None}
+        if not outcomes:
+            return row
+        values = []
+        for outcome in outcomes:
+            if outcome.answer is None:
+                return self.failed(row, outcome)
+            values.append(float(outcome.answer["value"]))
+        if row["row_id"] < self._replicates:
+            row["logp_replicate"] = values.pop()
+        logging = values.pop(0) if self._rescore else _given(row)
+        if logging is None:
+            reason = "the row has no log-prob under the logging policy"
+            return self.failed(row, Outcome(None, "missing_logging_logprob", reason))
+        return row | {"logp_logging": logging, "logp_target_all": values}
+
+    async def close(self) -> None:
+        for runner in self.sampler.runners:
+            await runner.aclose()
+
+
+def _given(row: Row) -> float | None:
+    """The logging log-prob that came with the data, else the one reported when generating."""
+    given = row["logp_given"]
+    return row["logp_generated"] if given is None else given
+
+
+class TargetPolicyStage:
+    """Teacher forcing for rows in memory: what a notebook or a manual experiment needs.
+
+    The pipeline itself streams through `TeacherForcing`; both score with `MultiTargetSampler`.
+
+    Parameters
+    ----------
+    work_dir : path, optional
+        Where finished results are kept; the same rows and policies are then scored once only.
+    """
+
+    def __init__(self, work_dir: str | Path | None = None) -> None:
+        self._work_dir = None if work_dir is None else Path(work_dir)
+
+    def run(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        target_policies_config: Sequence[PolicyConfig | Mapping[str, Any]],
+        contexts_hash: str | None = None,
+    ) -> list[Row]:
+        """`rows` with ``logp_target_all``: log p_k(response | context) of every target policy.
+
+        Parameters
+        ----------
+        rows : sequence of mappings
+            With ``context`` and ``response``; the response given is scored, nothing is sampled.
+        target_policies_config : sequence
+            One configuration per policy.
+        contexts_hash : str, optional
+            From `compute_contexts_hash`; computed when not given.
+        """
+        sampler = make_multi_sampler(target_policies_config)
+        name = fingerprint(
+            contexts_hash or compute_contexts_hash(rows),
+            [runner.identity() for runner in sampler.runners],
+        )
+        matrix = self._kept(name)
+        if matrix is None:
+            matrix = sampler.logp_matrix(
+                [row["context"] for row in rows], [row["response"] for row in rows]
+            ).tolist()
+            self._keep(name, matrix)
+        scored = [
+            {**row, "logp_target_all": logps} for row, logps in zip(rows, matrix, strict=True)
+        ]
+        validate_target_policy_computation(scored, sampler.K)
+        return scored
+
+    def _kept(self, name: str) -> list[list[float]] | None:
+        if self._work_dir is None or not chunk_exists(self._work_dir, KEPT, name):
+            return None
+        return [row["logp_target_all"] for row in load_chunk(self._work_dir, KEPT, name)]
+
+    def _keep(self, name: str, matrix: list[list[float]]) -> None:
+        if self._work_dir is not None:
+            data = parquet_bytes(pl.DataFrame({"logp_target_all": matrix}))
+            write_atomically(chunk_path(self._work_dir, KEPT, name), data)
+
+
+def validate_target_policy_computation(
+    rows: Iterable[Mapping[str, Any]], n_policies: int | None = None
+) -> int:
+    """Check that teacher forcing happened on every row that carries no error.
+
+    Each such row must have ``logp_target_all`` with one finite, non-positive number for each target
+    policy, and the same number of them as every other row.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        Rows after the target-policy stage.
+    n_policies : int, optional
+        The expected number of targets; by default the first row's.
+
+    Returns
+    -------
+    int
+        The number of rows checked.
+
+    Raises
+    ------
+    CJEError
+        Naming the row, the policy and the value.
+
+    Examples
+    --------
+    >>> validate_target_policy_computation([{"logp_target_all": [-1.0, -2.5]}])
+    1
+    """
+    checked = 0
+    for number, row in enumerate(rows):
+        if row.get("error") is not None:
+            continue
+        where = f"row {row.get('row_id', number)}"
+        values = row.get("logp_target_all")
+        if values is None:
+            raise CJEError(
+                "the row has no logp_target_all: its response was never scored under the target "
+                "policies",
+                where=where,
+                hint="run the target_policy stage; without it every importance weight is 1",
+            )
+        n_policies = len(values) if n_policies is None else n_policies
+        if len(values) != n_policies:
+            raise CJEError(
+                f"logp_target_all has {len(values)} values for {n_policies} policies", where=where
+            )
+        for index, value in enumerate(values):
+            if value is None or not math.isfinite(value) or value > 0.0:
+                raise CJEError(
+                    "a target log-prob is not a finite number of at most 0",
+                    where=f"{where}, policy {index}",
+                    value=value,
+                )
+        checked += 1
+    return checked

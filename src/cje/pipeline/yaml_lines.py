@@ -1,0 +1,126 @@
+"""Read YAML into a pydantic model; complaints name the line and the nearest valid name."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from cje.errors import CJEError
+
+__all__ = ["load_yaml"]
+
+M = TypeVar("M", bound=BaseModel)
+Place = tuple[str | int, ...]
+
+
+def load_yaml(path: str | Path, model: type[M]) -> M:
+    """The file at `path` as a `model`, or a `CJEError` that says what is wrong and where."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CJEError(f"the configuration cannot be read: {error}", where=str(path)) from error
+    return parse_yaml(text, model, name=str(path))
+
+
+def parse_yaml(text: str, model: type[M], *, name: str = "config") -> M:
+    """`load_yaml` for text already in memory; `name` stands for the file in messages."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or str(error)
+        raise CJEError(f"this is not valid YAML: {problem}", where=f"{name}{line}") from error
+    if not isinstance(data, Mapping):
+        raise CJEError("the configuration must be a mapping of names to values", where=name)
+    lines = dict(_lines(node, (), name))
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise _explain(error, model, lines, name) from error
+
+
+def _lines(node: yaml.Node | None, place: Place, name: str) -> Iterator[tuple[Place, int]]:
+    """(place, line) of every key and item; a key given twice is an error, not a silent choice."""
+    if node is None:
+        return
+    yield place, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        seen: set[Any] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise CJEError(
+                    f"the key '{key.value}' is given twice",
+                    where=f"{name}, line {key.start_mark.line + 1}",
+                )
+            seen.add(key.value)
+            yield from _lines(value, (*place, key.value), name)
+            yield (*place, key.value), key.start_mark.line + 1
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _lines(item, (*place, index), name)
+
+
+def _explain(
+    error: ValidationError, model: type[BaseModel], lines: Mapping[Place, int], name: str
+) -> CJEError:
+    """The first complaint (by line) in full; the others in one line each."""
+    found = sorted(
+        ((_line(tuple(item["loc"]), lines), item) for item in error.errors()),
+        key=lambda pair: pair[0],
+    )
+    line, first = found[0]
+    what, hint = _describe(first, model)
+    if len(found) > 1:
+        rest = "; ".join(f"line {n}: {_describe(item, model)[0]}" for n, item in found[1:6])
+        hint = f"{hint}. Also wrong: {rest}"
+    extra = {} if first["type"] in ("missing", "extra_forbidden") else {"value": first["input"]}
+    return CJEError(what, where=f"{name}, line {line}", hint=hint, **extra)
+
+
+def _line(place: Place, lines: Mapping[Place, int]) -> int:
+    while place and place not in lines:
+        place = place[:-1]  # the missing key's section, or the union's common part
+    return lines.get(place, 1)
+
+
+def _describe(item: Any, model: type[BaseModel]) -> tuple[str, str]:
+    place = tuple(item["loc"])
+    dotted = ".".join(str(part) for part in place)
+    if item["type"] == "extra_forbidden":
+        valid = _names_at(model, place[:-1])
+        close = difflib.get_close_matches(str(place[-1]), valid, n=1, cutoff=0.5)
+        hint = f"did you mean '{close[0]}'?" if close else f"valid names: {', '.join(valid)}"
+        return f"unknown key '{dotted}'", hint
+    if item["type"] == "missing":
+        return f"the key '{dotted}' is missing", "add it; docs/howto/run_pipeline.md shows each key"
+    message = item["msg"].removeprefix("Value error, ")
+    return f"wrong value for '{dotted}': {message}", "correct the value"
+
+
+def _names_at(model: type[BaseModel], place: Place) -> list[str]:
+    """The valid keys of the section at `place`."""
+    models = [model]
+    for part in place:
+        annotations = [
+            m.model_fields[str(part)].annotation for m in models if str(part) in m.model_fields
+        ]
+        if annotations:
+            models = [found for a in annotations for found in _models_in(a)]
+    return sorted({n for m in models for n in m.model_fields})
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) in (Union, types.UnionType, list, tuple, dict):
+        for part in get_args(annotation):
+            yield from _models_in(part)
