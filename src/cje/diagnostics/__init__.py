@@ -1,1 +1,48 @@
 """Overlap, gates and transport: what the data can and cannot support."""
+
+from __future__ import annotations
+
+from cje.diagnostics.calibration_fit import CalibrationFit, RegionResidual, calibration_fit
+from cje.diagnostics.gates import (
+    GateThresholds,
+    check_weights_vary,
+    score_overlap_findings,
+    weight_findings,
+)
+from cje.diagnostics.overlap import (
+    ScoreOverlap,
+    WeightDiagnostics,
+    effective_sample_size,
+    hill_tail_index,
+    score_overlap,
+    weight_diagnostics,
+)
+from cje.diagnostics.raters import RaterAgreement, rater_agreement
+from cje.diagnostics.transport import (
+    TransportAudit,
+    TransportStatus,
+    audit_transport,
+    not_checked,
+)
+
+__all__ = [
+    "CalibrationFit",
+    "GateThresholds",
+    "RaterAgreement",
+    "RegionResidual",
+    "ScoreOverlap",
+    "TransportAudit",
+    "TransportStatus",
+    "WeightDiagnostics",
+    "audit_transport",
+    "calibration_fit",
+    "check_weights_vary",
+    "effective_sample_size",
+    "hill_tail_index",
+    "not_checked",
+    "rater_agreement",
+    "score_overlap",
+    "score_overlap_findings",
+    "weight_diagnostics",
+    "weight_findings",
+]

@@ -1,0 +1,114 @@
+"""How well judge -> oracle fits out of fold: R2, and residuals by region of the score."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.errors import CJEError
+from cje.inference import Finding, Severity, benjamini_hochberg
+
+__all__ = ["CalibrationFit", "RegionResidual", "calibration_fit"]
+
+FloatArray = NDArray[np.float64]
+
+LOW_R2 = 0.3
+
+
+@dataclass(frozen=True)
+class RegionResidual:
+    """Mean out-of-fold residual in one region of the judge score."""
+
+    name: str
+    low: float
+    high: float
+    n: int
+    mean: float
+    standard_error: float
+    p_adjusted: float
+
+
+@dataclass(frozen=True)
+class CalibrationFit:
+    """Out-of-fold quality of a calibration on its labelled rows."""
+
+    n_labels: int
+    r2: float
+    rmse: float
+    regions: tuple[RegionResidual, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return asdict(self) | {"regions": [asdict(r) for r in self.regions]}
+
+    def findings(self) -> list[Finding]:
+        """Low R2, and regions where the calibration is off."""
+        found = []
+        if self.r2 < LOW_R2:
+            found.append(
+                Finding(
+                    "low-calibration-r2",
+                    f"the judge explains little of the labels: out-of-fold R2 {self.r2:.2f} on "
+                    f"{self.n_labels} labels",
+                    Severity.WARNING,
+                    "label more rows, improve the judge's prompt or model, or check how noisy the "
+                    "labels are; the intervals already carry it, they are only wider",
+                    details=self.to_dict(),
+                )
+            )
+        for region in self.regions:
+            if region.p_adjusted < 0.01 and abs(region.mean) > 0.02:
+                found.append(
+                    Finding(
+                        "calibration-residual",
+                        f"in the {region.name} third of judge scores the labels differ from the "
+                        f"calibration by {region.mean:+.3f} ({region.n} labels)",
+                        Severity.WARNING,
+                        "use calibration_mode='two_stage' or add a covariate such as response "
+                        "length",
+                        details=asdict(region),
+                    )
+                )
+        return found
+
+
+def calibration_fit(
+    scores: FloatArray,
+    labels: FloatArray,
+    out_of_fold: FloatArray,
+    weights: FloatArray | None = None,
+) -> CalibrationFit:
+    r"""Summarise residuals Y - f(S) of out-of-fold predictions.
+
+    :math:`R^2 = 1 - \sum w e^2 / \sum w (Y - \bar Y)^2`. Regions are the thirds of the labelled
+    scores; their mean residuals are tested against zero, adjusted by Benjamini-Hochberg.
+    """
+    from scipy.stats import norm
+
+    n = len(labels)
+    if n < 2 or len(scores) != n or len(out_of_fold) != n:
+        raise CJEError("calibration fit needs at least two labels with predictions", value=n)
+    w = np.ones(n) if weights is None else weights
+    error = labels - out_of_fold
+    centred = labels - np.average(labels, weights=w)
+    total, residual = float(w @ centred**2), float(w @ error**2)
+    r2 = 1.0 - residual / total if total > 0 else 0.0
+    edges = np.quantile(scores, [1 / 3, 2 / 3])
+    region = np.searchsorted(edges, scores, side="left")
+    parts, z = [], []
+    for k, name in enumerate(("low", "middle", "high")):
+        rows = region == k
+        if rows.sum() < 5:
+            continue
+        mean = float(np.average(error[rows], weights=w[rows]))
+        share = w[rows] / w[rows].sum()
+        se = float(np.sqrt(np.sum((share * (error[rows] - mean)) ** 2)))
+        parts.append((name, float(scores[rows].min()), float(scores[rows].max()),
+                      int(rows.sum()), mean, se))  # fmt: skip
+        z.append(abs(mean) / se if se > 0 else 0.0)
+    adjusted = benjamini_hochberg(2.0 * norm.sf(z)) if parts else []
+    regions = tuple(RegionResidual(*p, float(q)) for p, q in zip(parts, adjusted, strict=True))
+    return CalibrationFit(n, r2, float(np.sqrt(residual / w.sum())), regions)

@@ -1,0 +1,180 @@
+"""How far the logged data reach a target policy: diagnostics of the *raw* importance weights.
+
+Gates read raw weights, never calibrated ones: a projection can make any weights look even.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.errors import CJEError
+
+__all__ = [
+    "ScoreOverlap",
+    "WeightDiagnostics",
+    "effective_sample_size",
+    "hill_tail_index",
+    "score_overlap",
+    "weight_diagnostics",
+]
+
+FloatArray = NDArray[np.float64]
+
+_NEAR_ZERO = 0.01  # of the mean weight
+
+
+def effective_sample_size(weights: FloatArray) -> float:
+    r"""Kish's effective sample size, :math:`(\sum w)^2 / \sum w^2`.
+
+    Examples
+    --------
+    >>> effective_sample_size(np.array([1.0, 1.0, 0.0, 0.0]))
+    2.0
+    """
+    top = float(weights.max(initial=0.0))
+    if top == 0.0:
+        return 0.0
+    scaled = weights / top
+    return float(scaled.sum() ** 2 / (scaled @ scaled))
+
+
+def hill_tail_index(weights: FloatArray) -> float:
+    r"""Hill's estimate of the tail index a, :math:`P(W > w) \sim w^{-a}`, from the top 5%.
+
+    Below 2 the variance of the weighted mean is not finite, and below 1 not even its mean. Weights
+    without a tail (fewer than 5 in it, or all of them equal) give infinity.
+
+    References
+    ----------
+    Hill (1975), Annals of Statistics 3, 1163-1174.
+    """
+    positive = weights[weights > 0]
+    k = max(round(0.05 * len(positive)), min(10, len(positive) // 4))
+    if k < 5:
+        return float("inf")
+    top = np.sort(np.partition(positive, len(positive) - k - 1)[len(positive) - k - 1 :])
+    mean_excess = float(np.mean(np.log(top[1:]) - np.log(top[0])))
+    return float("inf") if mean_excess <= 0.0 else 1.0 / mean_excess
+
+
+@dataclass(frozen=True)
+class WeightDiagnostics:
+    """What the raw weights of one target policy look like.
+
+    Parameters
+    ----------
+    policy : str
+    n : int
+        Logged rows.
+    ess, ess_fraction : float
+        Effective sample size, and as a share of `n`.
+    tail_index : float
+        Hill's index of the top 5%; below 2 the variance is not finite.
+    top5_share : float
+        Share of the total weight on the heaviest 5% of rows.
+    max_share : float
+        Share of the total weight on the heaviest row.
+    near_zero_share : float
+        Share of rows whose weight is below 1% of the mean.
+    mean_weight : float
+        Mean of the unnormalised weights, 1 in expectation where the log-probs are right.
+    mean_weight_se : float
+        Its standard error.
+    n_clipped : int
+        Log-ratios moved by the hard clip.
+    """
+
+    policy: str
+    n: int
+    ess: float
+    ess_fraction: float
+    tail_index: float
+    top5_share: float
+    max_share: float
+    near_zero_share: float
+    mean_weight: float
+    mean_weight_se: float
+    n_clipped: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types (an infinite tail index becomes None)."""
+        data = asdict(self)
+        data["tail_index"] = None if np.isinf(self.tail_index) else self.tail_index
+        return data
+
+
+def weight_diagnostics(
+    policy: str, weights: FloatArray, *, n_clipped: int = 0
+) -> WeightDiagnostics:
+    """Diagnostics of the unnormalised weights of one policy.
+
+    Examples
+    --------
+    >>> weight_diagnostics("same", np.ones(100)).ess_fraction
+    1.0
+    """
+    n = len(weights)
+    total = float(weights.sum())
+    if n == 0 or not np.isfinite(total) or total <= 0.0 or float(weights.min()) < 0.0:
+        raise CJEError(
+            "importance weights must be finite, non-negative and not all zero", where=policy
+        )
+    k = max(1, round(0.05 * n))
+    top = np.partition(weights, n - k)[n - k :]
+    ess = effective_sample_size(weights)
+    return WeightDiagnostics(
+        policy=policy,
+        n=n,
+        ess=ess,
+        ess_fraction=ess / n,
+        tail_index=hill_tail_index(weights),
+        top5_share=float(top.sum() / total),
+        max_share=float(top.max() / total),
+        near_zero_share=float(np.mean(weights < _NEAR_ZERO * total / n)),
+        mean_weight=total / n,
+        mean_weight_se=float(weights.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0,
+        n_clipped=n_clipped,
+    )
+
+
+@dataclass(frozen=True)
+class ScoreOverlap:
+    """How well the labelled scores cover the scores a policy gets.
+
+    `outside` is the share of the policy's scores beyond the labelled range; `thin` the share in
+    tenths of the labelled distribution's range that hold fewer than `min_labels` labels; `overlap`
+    the overlap coefficient of the two histograms (1: identical).
+    """
+
+    policy: str
+    outside: float
+    thin: float
+    overlap: float
+    min_labels: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return asdict(self)
+
+
+def score_overlap(
+    policy: str, scores: FloatArray, labelled_scores: FloatArray, *, min_labels: int = 5
+) -> ScoreOverlap:
+    """Compare a policy's judge scores with those of the labelled rows, in ten bins of [0, 1]."""
+    if not len(labelled_scores) or not len(scores):
+        raise CJEError("score overlap needs scores and labelled scores", where=policy)
+    low, high = float(labelled_scores.min()), float(labelled_scores.max())
+    bins = np.linspace(0.0, 1.0, 11)
+    mine = np.histogram(scores, bins)[0] / len(scores)
+    labels = np.histogram(labelled_scores, bins)[0]
+    return ScoreOverlap(
+        policy=policy,
+        outside=float(np.mean((scores < low) | (scores > high))),
+        thin=float(mine[labels < min_labels].sum()),
+        overlap=float(np.minimum(mine, labels / labels.sum()).sum()),
+        min_labels=min_labels,
+    )
