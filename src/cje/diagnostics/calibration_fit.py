@@ -109,6 +109,6 @@ def calibration_fit(
         parts.append((name, float(scores[rows].min()), float(scores[rows].max()),
                       int(rows.sum()), mean, se))  # fmt: skip
         z.append(abs(mean) / se if se > 0 else 0.0)
-    adjusted = benjamini_hochberg(2.0 * norm.sf(z)) if parts else []
+    adjusted: Any = benjamini_hochberg(2.0 * norm.sf(z)) if parts else []
     regions = tuple(RegionResidual(*p, float(q)) for p, q in zip(parts, adjusted, strict=True))
     return CalibrationFit(n, r2, float(np.sqrt(residual / w.sum())), regions)
