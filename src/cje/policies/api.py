@@ -15,9 +15,11 @@ from cje.models import (
     Completion,
     FatalError,
     ModelCallError,
+    Usage,
     make_client,
     run_sync,
 )
+from cje.models.client import read_usage
 from cje.policies.answers import Generation, LogProb
 from cje.policies.config import PolicyConfig, ScoringForm, parse_policy_config, render_prompt
 from cje.policies.probe import Capability, probe
@@ -61,19 +63,22 @@ class APIPolicyRunner:
             "max_tokens": config.max_tokens,
             **changes,
         }
+        if config.provider == "vllm":
+            parameters["return_token_ids"] = True
         if config.provider == "anthropic":
-            return await self._chat(context, parameters)  # type: ignore[no-any-return]
+            return await self._chat(context, parameters)
         if config.endpoint == "chat":
-            parameters["logprobs"] = True
-            return await self._chat(context, parameters)  # type: ignore[no-any-return]
-        parameters["logprobs"] = 1
-        return await self.client.complete(render_prompt(config, context), **parameters)  # type: ignore[no-any-return]
+            return await self._chat(context, parameters | {"logprobs": True})
+        prompt = render_prompt(config, context)
+        answer: Completion = await self.client.complete(prompt, **parameters, logprobs=1)
+        return answer
 
-    async def _chat(self, context: str, parameters: dict[str, JSON]) -> Any:
+    async def _chat(self, context: str, parameters: dict[str, JSON]) -> Completion:
         messages = [{"role": "user", "content": context}]
         if self.config.system_prompt:
             messages.insert(0, {"role": "system", "content": self.config.system_prompt})
-        return await self.client.chat(messages, **parameters)
+        answer: Completion = await self.client.chat(messages, **parameters)
+        return answer
 
     def _generation(self, answer: Completion) -> Generation:
         """Text and log-prob of an answer; a log-prob the server got wrong is left out, not used."""
@@ -290,9 +295,7 @@ def scoring_request(
     return "/completions", body
 
 
-def _usage(answer: Mapping[str, JSON], tokens: Sequence[ScoredToken]) -> Any:
-    from cje.models import Usage
-    from cje.models.client import read_usage
-
+def _usage(answer: Mapping[str, JSON], tokens: Sequence[ScoredToken]) -> Usage:
+    """Tokens of a scoring call; the prompt's are counted where the server does not say."""
     usage = read_usage(answer)
     return usage if usage.prompt_tokens else Usage(len(tokens), usage.completion_tokens)

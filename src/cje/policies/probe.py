@@ -23,13 +23,11 @@ __all__ = ["PROBE_CONTEXT", "Capability", "probe"]
 
 #: What the probe asks; a server's log shows it as such.
 PROBE_CONTEXT = "Can you help me?"
-_FORMS: tuple[ScoringForm, ...] = ("echo0", "echo1", "prompt_logprobs", "sglang", "tgi")
+# One token before none: asked for no token, llama-cpp-python writes to the end of its context.
+_FORMS: tuple[ScoringForm, ...] = ("echo1", "echo0", "prompt_logprobs", "sglang", "tgi")
 _FIRST: dict[str, tuple[ScoringForm, ...]] = {
     "vllm": ("prompt_logprobs",),
     "sglang": ("sglang",),
-    # Asked for no token it would write thousands: never try echo0 first there.
-    "llama-cpp": ("echo1",),
-    "ollama": ("echo1",),
     "tgi": ("tgi",),
 }
 # Log-probs of one text computed while writing and while reading differ by batching and precision.
@@ -116,7 +114,7 @@ async def _written(runner: APIPolicyRunner) -> _Written | None:
             PROBE_CONTEXT, temperature=1.0, top_p=1.0, max_tokens=8, seed=1
         )
     except (FatalError, BadOutputError) as error:
-        if isinstance(error, FatalError) and error.status in (401, 403, 404):
+        if isinstance(error, FatalError) and error.status in (401, 403):
             raise
         return None
     values, tokens, text = answer.logprobs, answer.tokens, answer.text
