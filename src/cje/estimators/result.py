@@ -103,10 +103,8 @@ class EstimationResult:
 
     def compare_all(self) -> list[tuple[Comparison, float]]:
         """Every pair with its Holm-adjusted p-value."""
-        pairs = [
-            self.compare_policies(b, a) for a, b in itertools.combinations(self.policies, 2)
-        ]
-        adjusted = holm([pair.p_value for pair in pairs]) if pairs else []
+        pairs = [self.compare_policies(b, a) for a, b in itertools.combinations(self.policies, 2)]
+        adjusted = holm([pair.p_value for pair in pairs])
         return [(pair, float(p)) for pair, p in zip(pairs, adjusted, strict=True)]
 
     def refused(self) -> dict[str, str]:

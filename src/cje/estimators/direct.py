@@ -1,0 +1,366 @@
+"""`direct`: policy values from fresh draws, a calibrated judge and labels on a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.data.codes import Codes
+from cje.data.dataset import Dataset
+from cje.data.folds import get_folds
+from cje.errors import CJEError
+from cje.estimators.direct_findings import cell_findings, judge_curve
+from cje.estimators.label_predictor import fit_label_predictor
+from cje.estimators.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
+from cje.estimators.result import EstimationResult
+from cje.estimators.rows import cells_of, covariate_matrix, draw_weights, require_scores
+from cje.inference import InfluenceEstimate, fold_jackknife_covariance
+from cje.kernels.clusters import cluster_sums
+
+__all__ = ["DirectEstimator"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_MIN_LABELS = 10  # in all: below this no calibration is worth its name
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The labelled rows: positions in the data set, cross-fitted predictions, propensities."""
+
+    rows: IntArray
+    prediction: FloatArray
+    label: FloatArray
+    propensity: FloatArray | None
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One policy (or policy within a subgroup) after estimation."""
+
+    value: float
+    influence: FloatArray  # per row of the cell
+    rows: IntArray
+    n_labels: int
+    slope: float | None  # None: borrowed calibration
+    r2: float | None
+    label_variance: float | None
+    unseen_variance: float  # variance granted where identical labels show none
+    leave_one_out: FloatArray | None  # borrowed: values without each label fold
+
+
+class DirectEstimator:
+    r"""Calibrated mean of fresh draws, rectified by each policy's own labels.
+
+    For policy p with N responses, :math:`f` a prediction of the label cross-fitted on the labels of
+    all policies, and n labels of its own with weights :math:`w_i \propto 1/\pi_i` (summing to one):
+
+    .. math:: \hat V_p = \frac1N \sum_i \lambda_p f(S_i)
+              + \sum_{i \in L_p} w_i \left(Y_i - \lambda_p f(S_i)\right)
+
+    The slope :math:`\lambda_p` minimises the variance (least squares), shrunk to the slope all
+    policies share. :math:`\lambda = 1` is AIPW, the raw score in place of f is PPI++. The estimate
+    is consistent whatever f is, as long as labels were chosen at random (or with the given
+    `label_propensity`); a good f makes it short.
+
+    A policy with fewer than `min_labels` labels is **borrowed**: its value is the mean calibrated
+    reward, right only if the judge -> label relation is the same as for the labelled policies;
+    the uncertainty of the labels enters by a delete-one-fold jackknife, and every number that
+    depends on it is marked.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Fresh draws; each prompt counts once per policy, however many draws it has.
+    calibration_data : Dataset, optional
+        Further labelled rows to learn f from; they belong to no target policy.
+    covariates : sequence of str
+        Columns of `dataset.covariates` for the prediction, such as ``("response_length",)``.
+    n_folds, seed : int
+        Folds of prompts for cross-fitting.
+    mode : {"auto", "monotone", "two_stage"}
+        Calibration mode.
+    min_labels : int
+        Labels a policy needs for a rectifier of its own.
+    level : float
+        Confidence level the result reports.
+
+    References
+    ----------
+    Angelopoulos, Duchi & Zrnic (2023), "PPI++"; Zrnic & Candes (2024), "Cross-prediction-powered
+    inference"; Robins, Rotnitzky & Zhao (1994).
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        calibration_data: Dataset | None = None,
+        covariates: Sequence[str] = (),
+        n_folds: int = 10,
+        seed: int = 42,
+        mode: str = "auto",
+        min_labels: int = 8,
+        level: float = 0.95,
+    ) -> None:
+        self.dataset = dataset
+        self.calibration_data = calibration_data
+        self.covariates = tuple(covariates)
+        self.n_folds = n_folds
+        self.seed = seed
+        self.mode = mode
+        self.min_labels = min_labels
+        self.level = level
+
+    def fit_and_estimate(self) -> EstimationResult:
+        """The value of every policy."""
+        data = self.dataset
+        self._fit()
+        result = self._estimate(data.policy.compact())
+        curve = judge_curve(self._predictor, data.judge_scale, data.oracle_scale)
+        return result.with_(curves={"judge": curve})
+
+    def estimate_by(self, column: str) -> EstimationResult:
+        """The value of every policy within each level of a subgroup column, f shared by all."""
+        if not hasattr(self, "_predictor"):
+            self._fit()
+        return self._estimate(cells_of(self.dataset, column))
+
+    # ---- fitting --------------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        data = self.dataset
+        require_scores(data, "direct")
+        rows = np.flatnonzero(data.is_labelled)
+        self._x = covariate_matrix(data, self.covariates)
+        parts = [(data, rows, self._x)]
+        if self.calibration_data is not None:
+            extra = self.calibration_data
+            require_scores(extra, "calibration data")
+            own = np.flatnonzero(extra.is_labelled)
+            parts.append((extra, own, covariate_matrix(extra, self.covariates)))
+        scores = np.concatenate([d.judge_score[r] for d, r, _ in parts])
+        labels = np.concatenate([d.oracle_label[r] for d, r, _ in parts])
+        x = (
+            None
+            if self._x is None
+            else np.concatenate([m[r] for _, r, m in parts if m is not None])
+        )
+        if len(labels) < _MIN_LABELS:
+            raise CJEError(
+                f"direct needs at least {_MIN_LABELS} oracle labels in all",
+                value=len(labels),
+                hint="label more rows at random (estimator='naive' runs without labels)",
+            )
+        folds = self._label_folds([(d, r) for d, r, _ in parts])
+        weights = _inverse_propensity([(d, r) for d, r, _ in parts])
+        self._predictor = fit_label_predictor(
+            scores, labels, folds, n_folds=self.n_folds, weights=weights, covariates=x,
+            mode=self.mode,
+        )  # fmt: skip
+        n = len(rows)
+        own_x = None if x is None else x[:n]
+        prediction = self._predictor.out_of_fold(scores[:n], folds[:n], own_x)
+        propensity = None if data.label_propensity is None else data.label_propensity[rows]
+        self._labels = _Labels(rows, prediction, labels[:n], propensity)
+
+    def _label_folds(self, parts: list[tuple[Dataset, IntArray]]) -> IntArray:
+        """Folds of the labelled prompts; another seed where all would fall into one."""
+        names = [d.prompt_id.take(r).compact() for d, r in parts]
+        if sum(code.n_names for code in names) < 2:
+            raise CJEError(
+                "all labels sit on one prompt", hint="label responses to several prompts"
+            )
+        for seed in range(self.seed, self.seed + 64):
+            folds = np.concatenate([get_folds(code, self.n_folds, seed) for code in names])
+            if folds.min() < folds.max():
+                return folds
+        raise CJEError("all labels fall into one fold", value=self.n_folds, hint="use more folds")
+
+    # ---- estimating -----------------------------------------------------------------------------
+
+    def _estimate(self, cells: Codes) -> EstimationResult:
+        data = self.dataset
+        prompts = data.prompt_id.compact()
+        label_cell = cells.codes[self._labels.rows]
+        own = [np.flatnonzero(label_cell == k) for k in range(cells.n_names)]
+        tuned = [k for k, rows in enumerate(own) if len(rows) >= self.min_labels]
+        weights = draw_weights(data, cells)
+        labelled = {k: self._labelled_cell(own[k], weights) for k in tuned}
+        shrunken = shrunken_slopes([own_slope(labelled[k]) for k in tuned])
+        slopes = dict(zip(tuned, shrunken.tolist(), strict=True))
+        influence = np.zeros((prompts.n_names, cells.n_names))
+        done: list[_Cell] = []
+        for k in range(cells.n_names):
+            rows = np.flatnonzero(cells.codes == k)
+            row_weight = None if weights is None else weights[rows]
+            if k in slopes:
+                at = np.searchsorted(rows, self._labels.rows[own[k]])
+                cell = self._rectified(rows, row_weight, at, labelled[k], slopes[k])
+            else:
+                cell = self._borrowed(rows, row_weight, len(own[k]))
+            influence[:, k] = cluster_sums(cell.influence, prompts.codes[rows], prompts.n_names)
+            done.append(cell)
+        return self._result(cells, prompts, done, influence)
+
+    def _labelled_cell(self, own: IntArray, weights: FloatArray | None) -> LabelledCell:
+        labels = self._labels
+        u = np.ones(len(own)) if weights is None else weights[labels.rows[own]]
+        if labels.propensity is None:
+            w, c = u, u**2
+        else:
+            pi = labels.propensity[own]
+            w, c = u / pi, u**2 * (1.0 - pi) / pi**2
+        # all rows labelled for certain: any slope gives the mean of the labels
+        c = c if c.sum() > 0 else np.ones(len(own))
+        return LabelledCell(labels.prediction[own], labels.label[own], w / w.sum(), c / c.mean())
+
+    def _rectified(
+        self,
+        rows: IntArray,
+        row_weight: FloatArray | None,
+        at: IntArray,
+        cell: LabelledCell,
+        slope: float,
+    ) -> _Cell:
+        x = None if self._x is None else self._x[rows]
+        prediction = self._predictor.average(self.dataset.judge_score[rows], x)
+        prediction[at] = cell.prediction
+        value, influence = rectified_mean(prediction, row_weight, at, cell, slope)
+        mean = float(cell.weight @ cell.label)
+        variance = float(cell.weight @ (cell.label - mean) ** 2)
+        error = cell.label - slope * cell.prediction
+        spread = float(cell.weight @ (error - float(cell.weight @ error)) ** 2)
+        n = len(at)
+        return _Cell(
+            float(np.clip(value, 0.0, 1.0)),
+            influence,
+            rows,
+            n,
+            slope,
+            None if variance <= 0 else 1.0 - spread / variance,
+            variance,
+            _unseen_variance(n) if variance <= 0 else 0.0,
+            None,
+        )
+
+    def _borrowed(self, rows: IntArray, row_weight: FloatArray | None, n_labels: int) -> _Cell:
+        scores = self.dataset.judge_score[rows]
+        x = None if self._x is None else self._x[rows]
+        u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
+        model = self._predictor.model
+        reward = model.predict(scores, x)
+        value = float(u @ reward)
+        occupied = np.flatnonzero(self._predictor.shares > 0)
+        without = np.array([u @ model.folds[k].predict(scores, x) for k in occupied])
+        return _Cell(value, u * (reward - value), rows, n_labels, None, None, None, 0.0, without)
+
+    def _result(
+        self, cells: Codes, prompts: Codes, done: list[_Cell], influence: FloatArray
+    ) -> EstimationResult:
+        scale, names = self.dataset.oracle_scale, cells.names
+        extra, extra_df = _extra_covariance(done)
+        estimate = InfluenceEstimate(
+            names,
+            np.array([cell.value for cell in done]),
+            influence,
+            prompts.vocabulary,
+            extra,
+            extra_df,
+            (0.0, 1.0),
+        ).rescaled(scale.width, scale.low)
+        borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
+        n_rows = {name: len(cell.rows) for name, cell in zip(names, done, strict=True)}
+        n_labels = {name: cell.n_labels for name, cell in zip(names, done, strict=True)}
+        return EstimationResult(
+            "direct",
+            estimate,
+            diagnostics=self._diagnostics(names, done, estimate),
+            metadata={
+                "n_rows": n_rows,
+                "n_labels": n_labels,
+                "borrowed": borrowed,
+                "level": self.level,
+                "quantity": "mean label",
+                "scale": [scale.low, scale.high],
+            },
+            findings=cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
+        )
+
+    def _diagnostics(
+        self, names: Sequence[str], done: list[_Cell], estimate: InfluenceEstimate
+    ) -> dict[str, Any]:
+        se = estimate.standard_errors() / self.dataset.oracle_scale.width
+        return {
+            "calibration_mode": self._predictor.model.mode,
+            "blend": self._predictor.blend,
+            "n_labels_total": len(self._labels.rows),
+            "policies": {
+                name: {
+                    "slope": cell.slope,
+                    "r2": cell.r2,
+                    "to_efficiency_bound": _to_bound(cell, float(error)),
+                }
+                for name, cell, error in zip(names, done, se, strict=True)
+            },
+        }
+
+
+def done_constant(done: list[_Cell]) -> list[bool]:
+    """Which cells have labels that are all the same."""
+    return [cell.unseen_variance > 0 for cell in done]
+
+
+def _unseen_variance(n: int) -> float:
+    r"""Variance granted to n identical labels, which show none.
+
+    A mean :math:`\mu` above a label at the bottom of the range gives n such labels with
+    probability at most :math:`(1 - \mu)^n`, which is 2.5% at about :math:`3.69 / n`. The variance
+    puts the normal limit there.
+    """
+    return float((3.69 / 1.96 / n) ** 2)
+
+
+def _extra_covariance(done: list[_Cell]) -> tuple[FloatArray | None, float | None]:
+    """Label uncertainty of borrowed cells (jackknife), and of cells with identical labels."""
+    borrowed = [k for k, cell in enumerate(done) if cell.leave_one_out is not None]
+    unseen = np.array([cell.unseen_variance for cell in done])
+    if not borrowed and not unseen.any():
+        return None, None
+    extra = np.diag(unseen)
+    if not borrowed:
+        return extra, None
+    table = np.column_stack([part for cell in done if (part := cell.leave_one_out) is not None])
+    extra[np.ix_(borrowed, borrowed)] += fold_jackknife_covariance(table)
+    return extra, float(len(table) - 1)
+
+
+def _inverse_propensity(parts: list[tuple[Dataset, IntArray]]) -> FloatArray | None:
+    """1 / propensity of the labelled rows, or None where none is given."""
+    if all(data.label_propensity is None for data, _ in parts):
+        return None
+    columns = []
+    for data, rows in parts:
+        pi = np.ones(len(rows)) if data.label_propensity is None else data.label_propensity[rows]
+        if not np.isfinite(pi).all():
+            raise CJEError(
+                "a labelled row has no label_propensity",
+                value=int(np.count_nonzero(~np.isfinite(pi))),
+                hint="give the propensity of every labelled row, or drop the column",
+            )
+        columns.append(1.0 / pi)
+    return np.concatenate(columns)
+
+
+def _to_bound(cell: _Cell, se: float) -> float | None:
+    """Standard error over the efficiency bound's, sigma^2 (1-R^2)/labels + sigma^2 R^2/rows."""
+    if cell.r2 is None or cell.label_variance is None:
+        return None
+    r2 = min(max(cell.r2, 0.0), 1.0)
+    bound = cell.label_variance * ((1.0 - r2) / cell.n_labels + r2 / len(cell.rows))
+    return se / float(np.sqrt(bound)) if bound > 0 else None

@@ -1,0 +1,71 @@
+"""What estimators on fresh draws need from the rows: cells, weights of draws, covariates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.data.codes import Codes
+from cje.data.dataset import Dataset
+from cje.errors import CJEError
+
+__all__ = ["cells_of", "covariate_matrix", "draw_weights", "require_scores"]
+
+FloatArray = NDArray[np.float64]
+
+
+def require_scores(data: Dataset, who: str) -> None:
+    """Every row has a judge score, or an error that says which does not."""
+    if len(data) == 0:
+        raise CJEError(f"{who}: the data set has no rows")
+    missing = np.isnan(data.judge_score)
+    if missing.any():
+        first = int(np.argmax(missing))
+        prompt = data.prompt_id.vocabulary[int(data.prompt_id.codes[first])]
+        raise CJEError(
+            f"{who}: {int(missing.sum())} of {len(data)} rows have no judge_score",
+            where=f"first at row {first + 1}, prompt {prompt}",
+            hint="score them, or remove them on purpose before the analysis",
+        )
+
+
+def cells_of(data: Dataset, column: str) -> Codes:
+    """Policy x level of a subgroup column; combinations without rows are left out."""
+    if column not in data.groups:
+        known = ", ".join(data.groups) or "none"
+        raise CJEError("no such subgroup column", value=column, hint=f"columns there are: {known}")
+    group, policy = data.groups[column], data.policy
+    codes = policy.codes * group.n_names + group.codes
+    names = [f"{p} | {g}" for p in policy.names for g in group.names]
+    return Codes(codes, names).compact()
+
+
+def draw_weights(data: Dataset, cells: Codes) -> FloatArray | None:
+    """Row weights that sum to one in each cell and count each prompt once; None where equal.
+
+    A prompt with five draws speaks as loud as a prompt with one: the estimand is a mean over
+    prompts.
+    """
+    if not data.draw_idx.any():
+        return None
+    pair = cells.codes * data.prompt_id.n_names + data.prompt_id.codes
+    _, inverse, counts = np.unique(pair, return_inverse=True, return_counts=True)
+    weight = 1.0 / counts[inverse]
+    if weight.min() == weight.max():
+        return None
+    return np.asarray(weight / np.bincount(cells.codes, weight)[cells.codes])
+
+
+def covariate_matrix(data: Dataset, names: Sequence[str]) -> FloatArray | None:
+    """(n, p) covariates by name, finite; None where none are asked for."""
+    if not names:
+        return None
+    for name in names:
+        if name not in data.covariates:
+            known = ", ".join(data.covariates) or "none"
+            raise CJEError("no such covariate", value=name, hint=f"covariates there are: {known}")
+        if not np.isfinite(data.covariates[name]).all():
+            raise CJEError("a covariate has missing values", value=name)
+    return np.column_stack([data.covariates[name] for name in names])
