@@ -9,6 +9,7 @@ one makes them shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +66,12 @@ class LabelPredictor:
         """
         line = _line(self.shares @ self.lines, scores, covariates)
         if self.model.mode == "monotone":
-            calibrated = isotonic_predict(*self._averaged_knots(), scores)
+            calibrated = isotonic_predict(*self._averaged_knots, scores)
         else:
             calibrated = self.model.predict_each_fold(scores, covariates) @ self.shares
         return self.blend * calibrated + (1.0 - self.blend) * line
 
+    @cached_property
     def _averaged_knots(self) -> tuple[FloatArray, FloatArray]:
         folds = self.model.folds
         knots = np.unique(np.concatenate([fold.x_knots for fold in folds]))
