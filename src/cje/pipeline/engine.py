@@ -9,12 +9,12 @@ seed comes from its key, and jitter moves only the time of an attempt.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from cje.errors import CJEError
 from cje.models import ModelCallError
 from cje.pipeline.budget import FREE, Budget, Price
 from cje.pipeline.gate import GateSettings, ProviderGate
@@ -141,6 +141,8 @@ class CallEngine:
         self._gates: dict[str, ProviderGate] = {}
         self._in_flight: dict[bytes, asyncio.Task[Outcome]] = {}
         self._jitter = random.Random()
+        self.halted: BaseException | None = None
+        self._halting = asyncio.Event()
 
     def gate(self, provider: str) -> ProviderGate:
         """The gate of a provider, made on first use."""
@@ -158,21 +160,47 @@ class CallEngine:
         """Outcomes of `requests`, in order; those in the store are already paid for."""
         known = await self.store.fetch([request.key for request in requests])
         tasks: dict[bytes, asyncio.Task[Outcome]] = {}
+        for request in requests:
+            if request.key not in known and request.key not in tasks:
+                tasks[request.key] = self._task(request)
         try:
-            for request in requests:
-                if request.key not in known and request.key not in tasks:
-                    tasks[request.key] = self._task(request)
             if tasks:
-                await _all_or_first_error(tasks.values())
-        except BaseException:
+                await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError:
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
             raise
+        await self._raise_first(list(tasks.values()))
         self.tally.reused += len(requests) - len(tasks)
         return [
             Outcome(known[r.key]) if r.key in known else tasks[r.key].result() for r in requests
         ]
+
+    async def _raise_first(self, tasks: list[asyncio.Task[Outcome]]) -> None:
+        """Raise the first error, after the calls under way (paid for already) are committed."""
+        errors = [t.exception() for t in tasks if t.done() and not t.cancelled()]
+        error = next((e for e in errors if e is not None), None)
+        if error is None:
+            return
+        self.halt(error)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise error
+
+    def halt(self, error: BaseException) -> None:
+        """Start nothing more: calls that wait for a place or a retry end with `error`."""
+        if self.halted is None:
+            self.halted = error
+            self._halting.set()
+            for gate in self._gates.values():
+                gate.close(error)
+
+    async def rest(self, seconds: float) -> None:
+        """Wait before a retry, unless the run is halted meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._halting.wait(), seconds)
+        if self.halted is not None:
+            raise self.halted
 
     def _task(self, request: Request) -> asyncio.Task[Outcome]:
         task = self._in_flight.get(request.key)
@@ -233,7 +261,7 @@ async def safe_call(engine: CallEngine, request: Request, used: _Attempts | None
             return Outcome(None, error.reason, str(error))
         engine.tally.retries += 1
         waits = used.refusals if error.kind == "rate_limit" else used.counted
-        await asyncio.sleep(max(engine.backoff(retry, waits), error.retry_after or 0.0))
+        await engine.rest(max(engine.backoff(retry, waits), error.retry_after or 0.0))
 
 
 async def _attempt(
@@ -293,14 +321,3 @@ def _concerns_one_row(error: ModelCallError, gate: ProviderGate) -> bool:
     A wrong key or an unknown model (401, 403, 404) concerns every call and stops the run.
     """
     return gate.successes > 0 and error.status in (400, 413, 422)
-
-
-async def _all_or_first_error(tasks: Any) -> None:
-    """Wait for all tasks, or raise the first exception as soon as there is one."""
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    for task in done:
-        error = task.exception() if not task.cancelled() else None
-        if error is not None:
-            raise error
-    if any(task.cancelled() for task in done):
-        raise CJEError("the run was stopped", hint="run the same command again to go on")

@@ -47,7 +47,7 @@ class ProviderGate:
         self.limit = float(settings.max_concurrency)
         self.in_flight = 0
         self.successes = 0
-        self.broken: ProviderDownError | None = None
+        self.closed: BaseException | None = None
         self._round = 0  # a new round starts at each decrease
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._paused_until = 0.0
@@ -59,8 +59,8 @@ class ProviderGate:
     async def acquire(self) -> int:
         """Wait for a place; returns a ticket: the round of the call, or `PROBE`."""
         while True:
-            if self.broken is not None:
-                raise self.broken
+            if self.closed is not None:
+                raise self.closed
             if self._has_place():
                 break
             waiter = asyncio.get_running_loop().create_future()
@@ -107,6 +107,11 @@ class ProviderGate:
         self.left()
         return counts
 
+    def close(self, error: BaseException) -> None:
+        """Let nobody in any more; everyone who waits gets `error`."""
+        self.closed = self.closed or error
+        self._wake_all()
+
     def left(self) -> None:
         """Hand the place back."""
         self.in_flight -= 1
@@ -128,12 +133,14 @@ class ProviderGate:
     def _trip(self) -> None:
         self._trips += 1
         if self._trips > self.settings.breaker_trips:
-            self.broken = ProviderDownError(
-                f"provider '{self.provider}' failed {self._failures_in_a_row} calls in a row and "
-                f"stayed down through {self.settings.breaker_trips} pauses",
-                hint="check the server, then run the same command again: finished calls are kept",
+            self.close(
+                ProviderDownError(
+                    f"provider '{self.provider}' failed {self._failures_in_a_row} calls in a row "
+                    f"and stayed down through {self.settings.breaker_trips} pauses",
+                    hint="check the server, then run the same command again: "
+                    "finished calls are kept",
+                )
             )
-            self._wake_all()
         else:
             self._pause(self.settings.breaker_pause * 2.0 ** (self._trips - 1))
 
