@@ -160,6 +160,25 @@ class Codes:
         # 1 and "1" are one name: encode again by the text
         return cls.encode([str(item) for item in items])
 
+    @classmethod
+    def from_series(cls, series: pl.Series) -> Codes:
+        """Codes from a polars column of text without nulls; no Python strings are made.
+
+        A category space of its own (not the process-wide one) keeps the codes dense and frees
+        the strings together with the column.
+        """
+        import polars
+
+        if isinstance(series.dtype, polars.String):
+            series = series.cast(polars.Categorical(polars.Categories.random()))
+        distinct = series.unique(maintain_order=True)
+        physical = series.to_physical().to_numpy()
+        code_of = np.zeros(int(physical.max(initial=0)) + 1, dtype=np.int64)
+        code_of[distinct.to_physical().to_numpy()] = np.arange(distinct.len())
+        codes = code_of[physical]
+        codes.setflags(write=False)  # ours alone: spares the copy of a caller's array
+        return cls(codes, Strings(distinct.cast(polars.String)))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The vocabulary as Python strings (made once, on first use)."""
@@ -220,6 +239,10 @@ class Codes:
         """One Python string a row."""
         names = self.names
         return [names[code] for code in self.codes.tolist()]
+
+    def name_at(self, row: int) -> str:
+        """The name one row carries."""
+        return self._names[int(self.codes[row])]
 
     def counts(self) -> IntArray:
         """Rows per name."""

@@ -105,46 +105,47 @@ def draw_numbers(policy: Codes, prompt: Codes, given: ArrayLike | None) -> IntAr
             return np.broadcast_to(np.int64(0), (len(pair),))
         return frozen(position_in_group(pair), np.int64)
     draws = int_column("draw_idx", given, len(policy))
-    duplicate = first_duplicate(policy, prompt, draws)
-    if duplicate is not None:
-        row = duplicate
+    repeated = repeated_rows(policy, prompt, draws)
+    if len(repeated):
+        row = int(repeated[0])
         raise CJEError(
             "duplicate row: this policy, prompt_id and draw_idx occurred before",
             where=f"row {row}",
-            value=(
-                policy.names[policy.codes[row]],
-                prompt.names[prompt.codes[row]],
-                int(draws[row]),
-            ),
+            value=row_key(policy, prompt, draws, row),
             hint="give each response of a policy to a prompt its own draw_idx",
         )
     return draws
 
 
-def first_duplicate(policy: Codes, prompt: Codes, draws: IntArray) -> int | None:
-    """The first row whose (policy, prompt, draw) an earlier row has; None where all differ."""
-    if not len(draws):
-        return None
-    low, high = int(draws.min()), int(draws.max())
+def row_key(policy: Codes, prompt: Codes, draws: IntArray | None, row: int) -> tuple[str, str, int]:
+    """What identifies a row, for a message."""
+    draw = 0 if draws is None else int(draws[row])
+    return (policy.name_at(row), prompt.name_at(row), draw)
+
+
+def repeated_rows(policy: Codes, prompt: Codes, draws: IntArray | None) -> IntArray:
+    """The rows, in order, whose (policy, prompt, draw) an earlier row has."""
+    n = len(policy)
+    low, high = (0, 0) if draws is None or not n else (int(draws.min()), int(draws.max()))
     span = high - low + 1
     size = policy.n_names * prompt.n_names * span
     if size < 2**62:
         key = policy.codes * prompt.n_names
         key += prompt.codes
-        if span > 1:
+        if draws is not None and span > 1:
             key *= span
             key += draws - low
         if _all_distinct(key, size):
-            return None
+            return np.zeros(0, dtype=np.int64)
         order = np.argsort(key, kind="stable")
-        repeated = order[1:][key[order[1:]] == key[order[:-1]]]
+        same = key[order[1:]] == key[order[:-1]]
     else:
-        order = np.lexsort((draws, prompt.codes, policy.codes))
-        same = np.ones(len(order) - 1, dtype=bool)
-        for column in (draws, prompt.codes, policy.codes):
+        parts = [column for column in (draws, prompt.codes, policy.codes) if column is not None]
+        order = np.lexsort(parts)
+        same = np.ones(n - 1, dtype=bool)
+        for column in parts:
             same &= column[order[1:]] == column[order[:-1]]
-        repeated = order[1:][same]
-    return int(repeated.min()) if len(repeated) else None
+    return np.sort(order[1:][same])
 
 
 def _all_distinct(key: IntArray, size: int) -> bool:

@@ -1,0 +1,177 @@
+"""A polars frame as it was read -> a frame of canonical columns with fixed types.
+
+Canonical types: ``number`` is Float64 (null where missing), ``whole`` Int64, ``name`` and ``text``
+String or Categorical, ``numbers`` List(Float64).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import polars as pl
+
+from cje.data.arrays import BoolArray
+from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.problems import BadRows
+
+__all__ = ["CANONICAL_TYPES", "canonical_frame", "leaves_of_schema", "path_expression"]
+
+CANONICAL_TYPES: Mapping[str, pl.DataType] = {
+    "number": pl.Float64(),
+    "whole": pl.Int64(),
+    "name": pl.String(),
+    "text": pl.String(),
+    "numbers": pl.List(pl.Float64()),
+}
+
+
+def leaves_of_schema(schema: pl.Schema, *, untyped: bool = False) -> list[Leaf]:
+    """Every column and nested field with its type; `untyped` for a CSV, where all is text."""
+    found: list[Leaf] = []
+    for name, dtype in schema.items():
+        found.extend(_leaves((name,), dtype, untyped))
+    return found
+
+
+def _leaves(path: tuple[str, ...], dtype: pl.DataType, untyped: bool) -> Iterator[Leaf]:
+    yield Leaf(path, frozenset() if untyped else frozenset({_kind(dtype)}))
+    if isinstance(dtype, pl.Struct) and len(path) < 4:
+        for child in dtype.fields:
+            inner = child.dtype if isinstance(child.dtype, pl.DataType) else child.dtype()
+            yield from _leaves((*path, child.name), inner, untyped)
+
+
+def _kind(dtype: pl.DataType) -> str:
+    if dtype.is_numeric():
+        return "number"
+    if isinstance(dtype, pl.List | pl.Array):
+        return "list"
+    named = {pl.Boolean: "bool", pl.Null: "null", pl.Struct: "struct"}
+    return named.get(type(dtype), "text")
+
+
+def path_expression(path: tuple[str, ...]) -> pl.Expr:
+    """The polars expression that reaches a nested field."""
+    expression = pl.col(path[0])
+    for name in path[1:]:
+        expression = expression.struct.field(name)
+    return expression
+
+
+def canonical_frame(
+    raw: pl.DataFrame,
+    plan: Plan,
+    bad: BadRows,
+    where: Callable[[int], str],
+    *,
+    parse_text: bool,
+) -> tuple[pl.DataFrame, BoolArray]:
+    """Convert the columns of `raw` (named canonically, in their own types).
+
+    Parameters
+    ----------
+    where : callable
+        Row number -> file and row, for messages.
+    parse_text : bool
+        Numbers may be written as text (CSV only).
+
+    Returns
+    -------
+    The frame, and a mask of the rows without a problem.
+    """
+    good = np.ones(raw.height, dtype=bool)
+    columns = []
+    for column in plan.columns:
+        series, wrong, what = _convert(raw[column], kind_of(column), parse_text)
+        if wrong is not None and wrong.any():
+            row = int(np.argmax(wrong))
+            shown = ".".join(plan.columns[column])
+            bad.found(
+                f"{column} {what}",
+                where=f"{where(row)}, field '{shown}'",
+                value=raw[column][row],
+                hint=_hint(column, kind_of(column)) if not bad.skip else None,
+                count=int(wrong.sum()),
+            )
+            good &= ~wrong
+        columns.append(series.alias(column))
+    return pl.DataFrame(columns), good
+
+
+def _hint(column: str, kind: str) -> str:
+    if kind in ("number", "whole", "numbers"):
+        return (
+            f"write a number (or leave it empty where missing), name another column with "
+            f"fields={{'{column.partition(':')[0]}': ...}}, or pass skip_bad_rows=True"
+        )
+    return "write text or a whole number, or pass skip_bad_rows=True"
+
+
+Converted = tuple[pl.Series, "BoolArray | None", str]
+
+
+def _convert(series: pl.Series, kind: str, parse_text: bool) -> Converted:
+    if series.dtype == pl.Null:
+        return series.cast(CANONICAL_TYPES[kind]), None, ""
+    if kind == "number":
+        return _to_number(series, parse_text)
+    if kind == "whole":
+        return _to_whole(series, parse_text)
+    if kind == "numbers":
+        return _to_numbers(series)
+    return _to_name(series)
+
+
+def _to_number(series: pl.Series, parse_text: bool) -> Converted:
+    dtype = series.dtype
+    if dtype == pl.Float64:
+        return series, None, ""
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        return series.cast(pl.Float64), None, ""
+    if dtype == pl.String and parse_text:
+        text = series.str.strip_chars()
+        text = text.set(text == "", None)
+        number = text.cast(pl.Float64, strict=False)
+        wrong = (number.is_null() & text.is_not_null()).to_numpy()
+        return number, wrong, "is text, not a number"
+    what = "is text, not a number" if dtype == pl.String else f"is {dtype}, not a number"
+    return _nothing(series, pl.Float64()), series.is_not_null().to_numpy(), what
+
+
+def _to_whole(series: pl.Series, parse_text: bool) -> Converted:
+    if series.dtype.is_integer():
+        return series.cast(pl.Int64), None, ""
+    number, wrong, what = _to_number(series, parse_text)
+    fraction = (number.is_not_null() & (number.floor() != number)).fill_null(False).to_numpy()
+    huge = (number.is_not_null() & ~(number.abs() < 2.0**53)).fill_null(False).to_numpy()
+    fraction = fraction | huge
+    if fraction.any():
+        wrong, what = (fraction if wrong is None else wrong | fraction), "is not a whole number"
+    return number.cast(pl.Int64, strict=False), wrong, what
+
+
+def _to_numbers(series: pl.Series) -> Converted:
+    if isinstance(series.dtype, pl.List | pl.Array):
+        inner = series.dtype.inner
+        if inner == pl.Null or inner == pl.Boolean or getattr(inner, "is_numeric", bool)():
+            return series.cast(pl.List(pl.Float64)), None, ""
+    wrong = series.is_not_null().to_numpy()
+    return _nothing(series, pl.List(pl.Float64)), wrong, "is not a list of numbers"
+
+
+def _to_name(series: pl.Series) -> Converted:
+    dtype = series.dtype
+    if dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum):
+        return series, None, ""
+    if dtype.is_integer():
+        return series.cast(pl.String), None, ""
+    if dtype.is_float():  # pandas turns whole-number ids into floats where one is missing
+        whole, wrong, what = _to_whole(series, False)
+        return whole.cast(pl.String), wrong, what
+    wrong = series.is_not_null().to_numpy()
+    return _nothing(series, pl.String()), wrong, f"is {dtype}, not text or a whole number"
+
+
+def _nothing(series: pl.Series, dtype: pl.DataType) -> pl.Series:
+    return pl.Series(series.name, [None], dtype=dtype).new_from_index(0, series.len())

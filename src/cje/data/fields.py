@@ -1,0 +1,359 @@
+"""Which column is what: field names, their synonyms, and the plan a reader follows.
+
+A *role* is the name of a `Dataset` column. A *leaf* is a place in the file that can hold it: a
+column, or a field nested in one. `resolve` matches the two and says in words what it did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cje.errors import CJEError
+
+__all__ = ["Leaf", "Plan", "Request", "kind_of", "resolve"]
+
+# Role -> names people use for it, the surest first. The role's own name is always the surest.
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "prompt_id": (
+        "example_id", "sample_id", "item_id", "question_id", "instance_id", "query_id", "task_id",
+        "doc_id", "input_id", "prompt_idx", "prompt_index", "custom_id", "uid", "id",
+    ),
+    "policy": (
+        "policy_name", "model", "model_name", "model_id", "system", "generator", "variant", "arm",
+        "candidate", "provider",
+    ),
+    "draw_idx": ("draw", "draw_id", "draw_index", "epoch", "repeat", "replicate", "sample_idx"),
+    "judge_score": (
+        "judge", "judge_rating", "judge_mean", "llm_judge_score", "llm_score", "autorater_score",
+        "auto_score", "grader_score", "model_grade", "proxy_score", "score", "rating",
+    ),
+    "judge_variance": ("judge_var", "score_variance", "judge_score_variance"),
+    "oracle_label": (
+        "oracle", "oracle_score", "human_label", "human_score", "human_rating", "human",
+        "gold_label", "gold_score", "gold", "expert_label", "expert_score", "ground_truth",
+        "annotation", "label", "outcome", "kpi",
+    ),
+    "label_propensity": (
+        "propensity", "label_probability", "labeling_propensity", "labelling_propensity",
+        "sampling_probability", "pi_label",
+    ),
+    "base_policy_logprob": (
+        "base_logprob", "logp_base", "base_logp", "behavior_logprob", "behaviour_logprob",
+        "logging_logprob", "logp_logging", "logp_behavior", "logp", "logprob", "log_prob",
+    ),
+    "target_policy_logprobs": (
+        "target_logprobs", "logp_target_all", "logp_target", "target_logps", "target_logp",
+    ),
+    "rewards": ("reward", "calibrated_reward"),
+    "prompt": ("context", "question", "instruction", "query", "input", "user_prompt"),
+    "response": ("completion", "output", "answer", "generation", "model_output", "response_text"),
+    "rater": ("annotator", "annotator_id", "rater_id", "worker_id", "reviewer", "labeler"),
+}  # fmt: skip
+
+_KINDS: Mapping[str, str] = {
+    "prompt_id": "name",
+    "policy": "name",
+    "rater": "name",
+    "draw_idx": "whole",
+    "prompt": "text",
+    "response": "text",
+    "rater_list": "numbers",
+    "target_list": "numbers",
+}
+
+# Nested objects under which a mere synonym is believed; elsewhere only the role's own name is.
+_PARENTS = {"metadata", "meta", "scores", "labels", "annotations", "extra", "info", "feedback"}
+
+# Two plausible columns for one of these is a question for the user, not a guess.
+_NEVER_GUESS = ("judge_score", "oracle_label")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A place in a source: column name, then names of nested fields; and the types seen there.
+
+    `kinds` is a subset of number, bool, text, list, struct, null; empty where nothing is known
+    (a CSV column before it is parsed).
+    """
+
+    path: tuple[str, ...]
+    kinds: frozenset[str] = frozenset()
+
+    @property
+    def display(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The path with a flattened column name (`metadata.oracle_label`) taken apart."""
+        return tuple(self.path[0].split(".")) if len(self.path) == 1 else self.path
+
+    def only(self, *kinds: str) -> bool:
+        """Whether every type seen is one of `kinds` (or null, or nothing is known)."""
+        return self.kinds <= {*kinds, "null"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller of `read` asked for, as far as columns go."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    covariates: Collection[str] = ()
+    groups: Collection[str] = ()
+    keys: Collection[str] = ()  # raw columns to join labels on
+    require: Collection[str] = ("prompt_id", "judge_score")
+    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # more synonyms, by role
+    text: bool = False
+    target_policies: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Canonical column -> path in the source, and the sentences that explain it.
+
+    Canonical columns are roles, and the families ``target:NAME``, ``rater:NAME``,
+    ``covariate:NAME``, ``group:NAME`` and ``key:NAME``.
+    """
+
+    columns: Mapping[str, tuple[str, ...]]
+    bools: frozenset[str] = frozenset()  # number columns in which true/false was seen
+    notes: tuple[str, ...] = ()
+    prompt_from_text: bool = False
+
+
+def kind_of(column: str) -> str:
+    """What a canonical column holds: name, whole, number, numbers or text."""
+    family = column.partition(":")[0]
+    if family in ("group", "key"):
+        return "name"
+    return _KINDS.get(family, "number")
+
+
+def normalised(name: str) -> str:
+    """`promptId`, `Prompt ID` and `prompt-id` are all `prompt_id`."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
+    return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
+
+
+def resolve(leaves: Sequence[Leaf], request: Request, source: str) -> Plan:
+    """Decide which leaf plays which role.
+
+    Explicit `fields` come first; then the role's own name, at the top or nested; then synonyms.
+    Raises where a required role has no leaf, or where two synonyms compete for a score or label.
+    """
+    return _Resolver(leaves, request, source).run()
+
+
+class _Resolver:
+    def __init__(self, leaves: Sequence[Leaf], request: Request, source: str) -> None:
+        self.leaves, self.request, self.source = leaves, request, source
+        self.by_path = {leaf.path: leaf for leaf in leaves}
+        self.by_display = {leaf.display: leaf for leaf in leaves}
+        self.claimed: set[tuple[str, ...]] = set()
+        self.columns: dict[str, tuple[str, ...]] = {}
+        self.bools: set[str] = set()
+        self.notes: list[str] = []
+
+    def run(self) -> Plan:
+        unknown = set(self.request.fields) - set(SYNONYMS)
+        if unknown:
+            raise CJEError(
+                "unknown name in fields",
+                value=sorted(unknown),
+                hint=f"fields maps these names to columns of your file: {', '.join(SYNONYMS)}",
+            )
+        explicit = [role for role in SYNONYMS if role in self.request.fields]
+        for role in explicit + [role for role in SYNONYMS if role not in explicit]:
+            self._assign(role)
+        for family in ("covariate", "group", "key"):
+            wanted = {"covariate": "covariates", "group": "groups", "key": "keys"}[family]
+            for name in getattr(self.request, wanted):
+                self._claim(f"{family}:{name}", self._find(name, name))
+        derived = self._derive_prompt_id()
+        self._check_required()
+        self._mention_unused()
+        if not self.request.text:
+            for role in ("prompt", "response"):
+                self.columns.pop(role, None)
+        return Plan(self.columns, frozenset(self.bools), tuple(self.notes), derived)
+
+    # ---- one role ---------------------------------------------------------------------------
+
+    def _assign(self, role: str) -> None:
+        if role in self.request.fields:
+            self._assign_explicit(role, self.request.fields[role])
+            return
+        if role == "target_policy_logprobs" and self._assign_target_family():
+            return
+        leaf = self._best(role)
+        if leaf is not None:
+            self._place(role, leaf)
+            if normalised(leaf.display) != role:
+                self.notes.append(f"{role} read from '{leaf.display}'")
+
+    def _assign_explicit(self, role: str, given: Any) -> None:
+        if given is None:
+            return  # the caller switched the role off
+        if isinstance(given, str):
+            self._place(role, self._find(given, role))
+            self.notes.append(f"{role} read from '{given}' (as asked)")
+            return
+        family = {"oracle_label": "rater", "target_policy_logprobs": "target"}.get(role)
+        if family is None:
+            raise CJEError(f"fields[{role!r}] must be the name of one column", value=given)
+        names = given if isinstance(given, Mapping) else {name: name for name in given}
+        for name, column in names.items():
+            self._claim(f"{family}:{name}", self._find(column, role))
+        self.notes.append(f"{role} read from {', '.join(map(repr, names.values()))} (as asked)")
+
+    def _place(self, role: str, leaf: Leaf) -> None:
+        """Put a leaf in its role; objects and lists become families of columns."""
+        if "list" in leaf.kinds and role in ("oracle_label", "target_policy_logprobs"):
+            self._claim("rater_list" if role == "oracle_label" else "target_list", leaf)
+            return
+        children = [child for child in self.leaves if child.path[:-1] == leaf.path]
+        if "struct" in leaf.kinds and children:
+            if role == "judge_score" and {"mean"} <= {child.path[-1] for child in children}:
+                for child in children:
+                    name = {"mean": "judge_score", "variance": "judge_variance"}.get(child.path[-1])
+                    if name is not None:
+                        self._claim(name, child)
+                return
+            family = {"oracle_label": "rater", "target_policy_logprobs": "target"}.get(role)
+            if family is not None:
+                for child in children:
+                    self._claim(f"{family}:{child.path[-1]}", child)
+                return
+        if role == "target_policy_logprobs":
+            names = self.request.target_policies or ("target",)
+            self._claim(f"target:{names[0]}", leaf)
+            return
+        self._claim(role, leaf)
+
+    def _claim(self, column: str, leaf: Leaf) -> None:
+        self.columns[column] = leaf.path
+        self.claimed.add(leaf.path)
+        if "bool" in leaf.kinds:
+            self.bools.add(column)
+
+    def _find(self, name: str, role: str) -> Leaf:
+        """The leaf a caller named: a column as it is, or a dotted path into nested objects."""
+        leaf = self.by_display.get(name)
+        if leaf is None:
+            raise CJEError(
+                f"no column {name!r} for {role}",
+                where=self.source,
+                hint=f"columns found: {self._shown()}",
+            )
+        return leaf
+
+    # ---- recognition ------------------------------------------------------------------------
+
+    def _best(self, role: str) -> Leaf | None:
+        ranked = []
+        for leaf in self.leaves:
+            rank = self._rank(role, leaf)
+            if rank is not None and leaf.path not in self.claimed:
+                ranked.append((rank, leaf))
+        if not ranked:
+            return None
+        ranked.sort(key=lambda pair: pair[0])
+        (rank, best), rest = ranked[0], ranked[1:]
+        if role in _NEVER_GUESS and rank[0] and rest and rest[0][0][1] == rank[1]:
+            rivals = [best.display, *(leaf.display for _, leaf in rest)]
+            raise CJEError(
+                f"several columns could be {role}: {', '.join(rivals)}",
+                where=self.source,
+                hint=f"say which one: fields={{'{role}': '{best.display}'}}",
+            )
+        if rest:
+            also = ", ".join(f"'{leaf.display}'" for _, leaf in rest)
+            self.notes.append(f"{role}: '{best.display}' preferred to {also}")
+        return best
+
+    def _rank(self, role: str, leaf: Leaf) -> tuple[bool, int, int] | None:
+        """(is a synonym, depth, place in the list of synonyms); None where it is no candidate."""
+        parts = leaf.parts
+        name, depth = normalised(parts[-1]), len(parts) - 1
+        if name == role:
+            return (False, depth, 0)
+        synonyms = (*SYNONYMS[role], *self.request.also.get(role, ()))
+        if name not in synonyms or depth > 1:
+            return None
+        if depth and normalised(parts[0]) not in _PARENTS:
+            return None
+        # a synonym is believed only where the values fit; the role's own name always
+        kind = kind_of(role)
+        if kind == "number" and leaf.kinds and leaf.only("text", "list", "struct"):
+            lists = role in ("oracle_label", "target_policy_logprobs") and not leaf.only("text")
+            if not lists:
+                return None
+        if kind in ("name", "text", "whole") and not leaf.only("text", "number"):
+            return None
+        return (True, depth, synonyms.index(name))
+
+    def _assign_target_family(self) -> bool:
+        """Flattened columns such as ``target_policy_logprobs.clone`` (CSV, Parquet)."""
+        names = ("target_policy_logprobs", *SYNONYMS["target_policy_logprobs"])
+        found = {}
+        for leaf in self.leaves:
+            head, dot, tail = leaf.path[0].partition(".")
+            if len(leaf.path) == 1 and dot and tail and normalised(head) in names:
+                found[tail] = leaf
+        for name, leaf in found.items():
+            self._claim(f"target:{name}", leaf)
+        return bool(found)
+
+    # ---- the whole ----------------------------------------------------------------------------
+
+    def _derive_prompt_id(self) -> bool:
+        """Without an id, equal prompt texts are one prompt."""
+        if "prompt_id" in self.columns or "prompt" not in self.columns:
+            return False
+        self.columns["prompt_id"] = self.columns["prompt"]
+        shown = ".".join(self.columns["prompt"])
+        self.notes.append(f"no prompt_id: rows with the same text in '{shown}' are one prompt")
+        return True
+
+    def _check_required(self) -> None:
+        missing = [role for role in self.request.require if not self._has(role)]
+        if not missing:
+            return
+        role = missing[0]
+        also = {"prompt_id": ", or a prompt text"}.get(role, "")
+        raise CJEError(
+            f"missing field {role}{also}",
+            where=self.source,
+            hint=f"columns found: {self._shown()}; name it with "
+            f"fields={{'{role}': 'your_column'}} (nested fields with dots)",
+        )
+
+    def _has(self, role: str) -> bool:
+        families = {"oracle_label": "rater", "target_policy_logprobs": "target"}
+        prefix = families.get(role)
+        return role in self.columns or (
+            prefix is not None
+            and any(c.startswith((f"{prefix}:", f"{prefix}_l")) for c in self.columns)
+        )
+
+    def _mention_unused(self) -> None:
+        inner = {path[:i] for path in self.claimed for i in range(1, len(path))}
+        unused = [
+            leaf.display
+            for leaf in self.leaves
+            if leaf.path not in self.claimed
+            and leaf.path not in inner
+            and (len(leaf.path) == 1 or leaf.path[:1] in inner)
+        ]
+        if unused:
+            shown = ", ".join(unused[:12]) + (
+                f" and {len(unused) - 12} more" if len(unused) > 12 else ""
+            )
+            self.notes.append(f"not used: {shown}")
+
+    def _shown(self) -> str:
+        names = [leaf.display for leaf in self.leaves]
+        return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"

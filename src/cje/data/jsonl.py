@@ -1,0 +1,220 @@
+"""JSON Lines: polars where the file is sound, line by line where it is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cje.data.convert import CANONICAL_TYPES, canonical_frame, path_expression
+from cje.data.fields import SYNONYMS, Leaf, Plan, kind_of
+from cje.data.problems import BadRows
+from cje.data.rows import LeafSurvey, rows_frame
+from cje.data.sniff import MAX_LINE_BYTES
+from cje.data.tables import Loaded
+from cje.errors import CJEError
+
+__all__ = ["JsonlTable"]
+
+_HEAD_LINES = 500
+_PLACES = 24  # stretches of the file looked at beyond its head, for fields that appear late
+_STRETCH_BYTES = 32768
+
+
+class JsonlTable:
+    """A JSON Lines file; `leaves` samples it, `load` reads the columns of a plan."""
+
+    def __init__(self, path: Path, name: str, skip_bytes: int = 0) -> None:
+        self.path, self.name, self._skip = path, name, skip_bytes
+
+    def leaves(self) -> list[Leaf]:
+        """Fields seen in the head of the file and in stretches spread over the rest."""
+        survey = LeafSurvey()
+        objects = 0
+        for line in self._sampled_lines():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue  # a broken line is told by `load`, with its number
+            if isinstance(row, dict):
+                survey.see(row)
+                objects += 1
+        if not objects:
+            self._explain_no_objects()
+        leaves = survey.leaves()
+        return leaves + self._late_fields({leaf.path for leaf in leaves})
+
+    def load(self, plan: Plan, bad: BadRows) -> Loaded:
+        try:
+            raw = self._fast(plan)
+        except (pl.exceptions.PolarsError, UnicodeDecodeError):
+            return self._careful(plan, bad)
+        frame, good = canonical_frame(raw, plan, bad, self._where, parse_text=False)
+        return Loaded(frame, good, self._row_name)
+
+    # ---- the fast path ----------------------------------------------------------------------
+
+    def _fast(self, plan: Plan) -> pl.DataFrame:
+        schema = _nested_schema(
+            {path: _wanted_type(column, plan) for column, path in plan.columns.items()}
+        )
+        source: Any = self.path
+        if self._skip:
+            source = self.path.read_bytes()[self._skip :]
+        raw = pl.read_ndjson(source, schema=schema)
+        return raw.select(
+            path_expression(path).alias(column) for column, path in plan.columns.items()
+        )
+
+    # ---- the careful path -------------------------------------------------------------------
+
+    def _careful(self, plan: Plan, bad: BadRows) -> Loaded:
+        numbers: list[int] = []
+
+        def rows() -> Iterator[Mapping[str, Any]]:
+            for number, row in self._objects(bad):
+                numbers.append(number)
+                yield row
+
+        frame, good = rows_frame(rows(), plan, bad, lambda i: f"{self.name}, row {numbers[i]}")
+        return Loaded(frame, good, lambda i: f"row {numbers[i]}")
+
+    def _objects(self, bad: BadRows) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Line number and object of every sound line; blank lines are no rows."""
+        for number, line in enumerate(self._lines(), start=1):
+            if not line.strip():
+                continue
+            where = f"{self.name}, row {number}"
+            try:
+                row = json.loads(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                bad.found("the line is not UTF-8", where=where, value=line[error.start :][:20])
+                continue
+            except (ValueError, RecursionError) as error:
+                bad.found(
+                    f"the line is not valid JSON ({_reason(line, error)})",
+                    where=where,
+                    value=line[:60].decode("utf-8", "replace"),
+                )
+                continue
+            if isinstance(row, dict):
+                yield number, row
+            else:
+                bad.found("the line is not a JSON object", where=where, value=row)
+
+    def _lines(self) -> Iterator[bytes]:
+        with self.path.open("rb") as stream:
+            stream.seek(self._skip)
+            number = 0
+            while line := stream.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                if len(line) > MAX_LINE_BYTES:
+                    raise CJEError(
+                        f"a line is longer than {MAX_LINE_BYTES // 2**20} MB",
+                        where=f"{self.name}, row {number}",
+                        value=line[:40],
+                        hint="JSON Lines has one object a line: check what wrote this file",
+                    )
+                yield line
+
+    # ---- sampling ----------------------------------------------------------------------------
+
+    def _sampled_lines(self) -> Iterator[bytes]:
+        size = self.path.stat().st_size
+        with self.path.open("rb") as stream:
+            stream.seek(self._skip)
+            for _ in range(_HEAD_LINES):
+                line = stream.readline(MAX_LINE_BYTES + 1)
+                if not line:
+                    return
+                yield line
+            start = stream.tell()
+            for place in range(1, _PLACES + 1):
+                stream.seek(start + (size - start) * place // _PLACES - _STRETCH_BYTES)
+                yield from stream.read(_STRETCH_BYTES).split(b"\n")[1:]
+
+    def _late_fields(self, seen: set[tuple[str, ...]]) -> list[Leaf]:
+        """Label fields that no sampled row has but the file mentions.
+
+        Labels may start anywhere; searching for the quoted name is much cheaper than parsing.
+        """
+        names = ("oracle_label", *SYNONYMS["oracle_label"])
+        if any(path[-1] in names for path in seen):
+            return []
+        import mmap
+
+        with (
+            self.path.open("rb") as stream,
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            return [
+                Leaf((name,), frozenset({"number", "null"}))
+                for name in ("oracle_label", "human_label", "human_score", "gold_label")
+                if content.find(f'"{name}"'.encode()) >= 0
+            ]
+
+    def _explain_no_objects(self) -> None:
+        for number, line in enumerate(self._lines(), start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                reason = "the line is not a JSON object"
+            except (ValueError, RecursionError) as error:
+                row = line[:60].decode("utf-8", "replace")
+                reason = f"the line is not valid JSON ({_reason(line, error)})"
+            raise CJEError(
+                reason,
+                where=f"{self.name}, row {number}",
+                value=row,
+                hint="JSON Lines has one object a line; a JSON array belongs in a .json file",
+            )
+        raise CJEError("the file is empty", where=self.name, hint="it has only blank lines")
+
+    # ---- names of rows -------------------------------------------------------------------------
+
+    def _row_name(self, index: int) -> str:
+        """The line on which the index-th object stands (blank lines count as lines)."""
+        seen = -1
+        for number, line in enumerate(self._lines(), start=1):
+            seen += bool(line.strip())
+            if seen == index:
+                return f"row {number}"
+        return f"row {index + 1}"
+
+    def _where(self, index: int) -> str:
+        return f"{self.name}, {self._row_name(index)}"
+
+
+def _reason(line: bytes, error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    text = line.strip()
+    if text.startswith((b"{", b"[")) and not text.endswith((b"}", b"]")):
+        return "it breaks off before its end: the file may be truncated"
+    return str(error).split(":")[0].lower()
+
+
+def _wanted_type(column: str, plan: Plan) -> pl.DataType:
+    return pl.Boolean() if column in plan.bools else CANONICAL_TYPES[kind_of(column)]
+
+
+def _nested_schema(types: Mapping[tuple[str, ...], pl.DataType]) -> dict[str, pl.DataType]:
+    """Paths and types -> a schema in which nested fields are structs."""
+    tree: dict[str, Any] = {}
+    for path, dtype in types.items():
+        node = tree
+        for name in path[:-1]:
+            node = node.setdefault(name, {})
+        node[path[-1]] = dtype
+
+    def build(node: dict[str, Any]) -> dict[str, pl.DataType]:
+        return {
+            name: pl.Struct(build(child)) if isinstance(child, dict) else child
+            for name, child in node.items()
+        }
+
+    return build(tree)

@@ -1,0 +1,71 @@
+"""Where a row came from, and what happens when one is bad: an error, or a counted skip."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cje.data.arrays import BoolArray, IntArray
+from cje.errors import CJEError
+
+__all__ = ["BadRows", "Origin", "Piece"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The rows of one source: its name, how many, and how to name row i of it."""
+
+    name: str
+    n_rows: int
+    row_name: Callable[[int], str]  # position among the source's rows -> "row 3"
+
+
+class Origin:
+    """Row of the assembled table -> the source and the row there."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self._pieces = pieces
+        self._starts = np.cumsum([0, *(piece.n_rows for piece in pieces)])
+        self._kept: IntArray | None = None  # rows that survived skipping; None means all
+
+    def keep(self, mask: BoolArray) -> None:
+        """Follow a selection of rows."""
+        kept = np.flatnonzero(mask)
+        self._kept = kept if self._kept is None else self._kept[kept]
+
+    def name(self, row: int) -> str:
+        """File and row, for a message."""
+        source_row = row if self._kept is None else int(self._kept[row])
+        i = int(np.searchsorted(self._starts, source_row, side="right")) - 1
+        piece = self._pieces[i]
+        return f"{piece.name}, {piece.row_name(source_row - int(self._starts[i]))}"
+
+
+@dataclass
+class BadRows:
+    """Policy for bad rows: raise at the first, or (`skip`) collect, count and report them."""
+
+    skip: bool
+    reasons: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+
+    def found(
+        self, what: str, *, where: str, value: Any = ..., hint: str | None = None, count: int = 1
+    ) -> None:
+        """One or more bad rows with one reason, `where` being the first of them."""
+        if not self.skip:
+            fallback = "correct the file, or pass skip_bad_rows=True to drop and count such rows"
+            raise CJEError(what, where=where, value=value, hint=hint or fallback)
+        self.reasons[what] += count
+        self.first.setdefault(what, where)
+
+    def notes(self) -> list[str]:
+        """What was skipped, for the reading report."""
+        return [
+            f"skipped {count} bad row{'s' if count > 1 else ''}: {what} (first: {self.first[what]})"
+            for what, count in self.reasons.items()
+        ]

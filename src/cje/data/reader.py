@@ -1,0 +1,233 @@
+"""`read`: files, folders, data frames and lists of dicts -> `Dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from cje.data.assemble import Assembly, Wishes
+from cje.data.codes import Codes
+from cje.data.dataset import Dataset
+from cje.data.fields import Leaf, Plan, Request, resolve
+from cje.data.labels import join_labels, key_columns
+from cje.data.problems import BadRows, Origin, Piece
+from cje.data.scale import Scale
+from cje.data.sources import Source, open_sources
+from cje.data.tables import Loaded
+from cje.errors import CJEError
+
+__all__ = ["read"]
+
+ScaleLike = Scale | tuple[float, float] | str
+
+
+def read(
+    source: Any,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    policy: str | None = None,
+    labels: Any = None,
+    on: str | Sequence[str] | None = None,
+    judge_scale: ScaleLike | None = None,
+    oracle_scale: ScaleLike | None = None,
+    covariates: Collection[str] = (),
+    groups: Collection[str] = (),
+    target_policies: Sequence[str] | None = None,
+    text: bool = False,
+    repeats: Literal["error", "draws"] = "error",
+    require: Collection[str] = ("judge_score",),
+    min_rows: int = 2,
+    skip_bad_rows: bool = False,
+) -> Dataset:
+    """Read an evaluation into a `Dataset`.
+
+    What was recognised and assumed is listed, in words, in ``dataset.metadata["reading"]``.
+
+    Parameters
+    ----------
+    source : path, folder, data frame, list of dicts, list of paths, or mapping policy -> those
+        JSONL, CSV/TSV, Parquet or a JSON array by extension. A folder holds one file per policy,
+        ``<policy>.jsonl`` or ``<policy>_responses.jsonl``. Frames of any library that narwhals
+        knows (pandas, polars, pyarrow, ...).
+    fields : mapping, optional
+        Column of the data set -> column of the file, where names differ; nested fields with dots
+        (``"metadata.oracle_label"``). None switches a recognised column off. `oracle_label` takes
+        a list of columns, one a rater; `target_policy_logprobs` a mapping policy -> column.
+    policy : str, optional
+        The policy of all rows; by default a policy column, else the file's name.
+    labels, on : optional
+        A further source with labels, and the column(s) to join it by (default: those of policy,
+        prompt_id, draw_idx that it has).
+    judge_scale, oracle_scale : Scale, (low, high) or "low-high", optional
+        Inferred (0-1, 1-5, 1-7, 1-10, 0-10, 0-100, ...) and reported where not given.
+    covariates, groups : names of further columns to keep as numbers, and as subgroups
+    target_policies : optional
+        Names for a plain list of log-probabilities (``logp_target_all``), or a choice of targets.
+    text : bool
+        Keep the prompts' and responses' text.
+    repeats : "error" or "draws"
+        Without a draw column, a second row for one policy and prompt is an error, or a draw.
+    require : names of columns that must be there on every row
+    min_rows : int
+        A policy with fewer rows is refused.
+    skip_bad_rows : bool
+        Drop bad rows, counted in the report, instead of raising at the first.
+
+    Raises
+    ------
+    CJEError
+        Naming file, row, field, value and what to do.
+
+    Examples
+    --------
+    >>> rows = [{"prompt_id": "p1", "score": 4, "human_label": 5},
+    ...         {"prompt_id": "p2", "score": 2, "human_label": None}]
+    >>> data = read({"new": rows})
+    >>> data.judge_score.tolist(), str(data.judge_scale)
+    ([0.75, 0.25], '1-5')
+    >>> data.metadata["reading"][0]
+    "judge_score read from 'score'"
+    """
+    sources, notes = open_sources(source, policy)
+    request = Request(
+        fields=_without_policy(fields, policy),
+        covariates=covariates,
+        groups=groups,
+        require=("prompt_id", *require),
+        text=text,
+        target_policies=target_policies,
+    )
+    wishes = Wishes(
+        judge_scale=None if judge_scale is None else Scale.parse(judge_scale),
+        oracle_scale=None if oracle_scale is None else Scale.parse(oracle_scale),
+        target_policies=target_policies,
+        require=require,
+        number_repeats=repeats == "draws",
+        min_rows=min_rows,
+    )
+    bad = BadRows(skip_bad_rows)
+    if labels is None:
+        assembly = _assemble(sources, [s.table.leaves() for s in sources], request, bad)
+    else:
+        assembly = _assemble_with_labels(sources, request, bad, labels, on, fields)
+    assembly.notes[:0] = notes
+    return assembly.dataset(wishes)
+
+
+def _without_policy(fields: Mapping[str, Any] | None, policy: str | None) -> dict[str, Any]:
+    """An explicit policy= wins over a column that looks like one."""
+    chosen = dict(fields or {})
+    if policy is not None:
+        chosen["policy"] = None
+    return chosen
+
+
+def _assemble_with_labels(
+    sources: list[Source],
+    request: Request,
+    bad: BadRows,
+    labels: Any,
+    on: str | Sequence[str] | None,
+    fields: Mapping[str, Any] | None,
+) -> Assembly:
+    found, _ = open_sources(labels, None)
+    if len(found) != 1:
+        raise CJEError("labels come from one file or table", value=len(found))
+    table = found[0].table
+    leaves = [s.table.leaves() for s in sources]
+    keys = key_columns(on, table.leaves(), leaves)
+    raw = [key.partition(":")[2] for key in keys if key.startswith("key:")]
+    assembly = _assemble(sources, leaves, replace(request, keys=raw), bad)
+    join_labels(assembly, table, keys, dict(fields or {}))
+    return assembly
+
+
+def _assemble(
+    sources: list[Source], leaves: list[list[Leaf]], request: Request, bad: BadRows
+) -> Assembly:
+    """Load every source and put the rows one after another."""
+    plans = [
+        resolve(found, _for_source(request, source), source.table.name)
+        for source, found in zip(sources, leaves, strict=True)
+    ]
+    _agree_on_prompts(plans, sources)
+    loaded = [source.table.load(plan, bad) for source, plan in zip(sources, plans, strict=True)]
+    empty = [s.table.name for s, part in zip(sources, loaded, strict=True) if not part.frame.height]
+    if empty:
+        raise CJEError(
+            "the file has no rows", where=empty[0], hint="it has a header or blank lines only"
+        )
+    origin = Origin(
+        [
+            Piece(source.table.name, part.frame.height, part.row_name)
+            for source, part in zip(sources, loaded, strict=True)
+        ]
+    )
+    frame, policy = _stacked(sources, plans, loaded)
+    assembly = Assembly(
+        frame, policy, origin, bad, _merged_notes(sources, plans), plans[0].prompt_from_text
+    )
+    good = np.concatenate([part.good for part in loaded])
+    if not good.all():
+        assembly.drop(~good)
+    return assembly
+
+
+def _for_source(request: Request, source: Source) -> Request:
+    if source.explicit and "policy" not in request.fields:
+        return replace(request, fields={**request.fields, "policy": None})
+    return request
+
+
+def _agree_on_prompts(plans: Sequence[Plan], sources: Sequence[Source]) -> None:
+    if len({plan.prompt_from_text for plan in plans}) > 1:
+        without = next(
+            s.table.name for s, p in zip(sources, plans, strict=True) if p.prompt_from_text
+        )
+        raise CJEError(
+            "some files have a prompt_id and this one has not", where=without,
+            hint="prompts must be matched across policies: give all files the same ids",
+        )  # fmt: skip
+
+
+def _stacked(
+    sources: Sequence[Source], plans: Sequence[Plan], loaded: Sequence[Loaded]
+) -> tuple[pl.DataFrame, Codes | None]:
+    """One frame, and the policy of each row where no source has a policy column."""
+    frames = [part.frame for part in loaded]
+    from_files = not any("policy" in plan.columns for plan in plans)
+    if not from_files:
+        frames = [
+            frame
+            if "policy" in plan.columns
+            else frame.with_columns(pl.lit(source.policy).alias("policy"))
+            for frame, plan, source in zip(frames, plans, sources, strict=True)
+        ]
+    if len(frames) > 1:  # category spaces differ between files
+        frames = [
+            frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)) for frame in frames
+        ]
+    stacked = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal", rechunk=True)
+    if not from_files:
+        return stacked, None
+    names = tuple(dict.fromkeys(source.policy for source in sources))
+    code = np.array([names.index(source.policy) for source in sources])
+    return stacked, Codes(np.repeat(code, [frame.height for frame in frames]), names)
+
+
+def _merged_notes(sources: Sequence[Source], plans: Sequence[Plan]) -> list[str]:
+    """Each distinct note once; with the file's name where not all files share it."""
+    merged = []
+    for note in dict.fromkeys(note for plan in plans for note in plan.notes):
+        having = [s.table.name for s, p in zip(sources, plans, strict=True) if note in p.notes]
+        everywhere = len(having) == len(plans)
+        merged.append(note if everywhere else f"{', '.join(having[:3])}: {note}")
+    if not any("policy" in plan.columns for plan in plans):
+        names = ", ".join(dict.fromkeys(source.policy for source in sources))
+        why = "as asked" if sources[0].explicit else "no policy column; named after the source"
+        merged.append(f"policy: {names} ({why})")
+    return merged

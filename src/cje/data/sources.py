@@ -1,0 +1,207 @@
+"""Whatever the user hands over -> tables, with the policy each one belongs to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cje.data.jsonl import JsonlTable
+from cje.data.sniff import FORMATS, check_content, file_format
+from cje.data.tables import CsvTable, FrameTable, ParquetTable, RowsTable, Table
+from cje.errors import CJEError
+
+__all__ = ["Source", "open_sources"]
+
+_MAX_JSON_BYTES = 2**30
+
+
+class Source:
+    """A table, the policy its rows belong to unless they say so, and who said that."""
+
+    def __init__(self, table: Table, policy: str, *, explicit: bool) -> None:
+        self.table, self.policy, self.explicit = table, policy, explicit
+
+
+def open_sources(given: Any, policy: str | None) -> tuple[list[Source], list[str]]:
+    """Tables for a path, folder, frame, list of dicts, list of paths or mapping policy -> those.
+
+    Returns the sources and notes about files left aside.
+    """
+    notes: list[str] = []
+    if isinstance(given, Mapping):
+        sources = _from_mapping(given, policy, notes)
+    elif isinstance(given, str | os.PathLike):
+        sources = _from_path(Path(given), policy, notes)
+    elif _is_sequence_of_paths(given):
+        if not len(given):
+            raise CJEError("nothing to read: the list is empty")
+        sources = [s for path in given for s in _from_path(Path(path), policy, notes)]
+    else:
+        table = _memory_table(given, policy or "the data")
+        sources = [Source(table, policy or "policy", explicit=policy is not None)]
+    return sources, notes
+
+
+def _is_sequence_of_paths(given: Any) -> bool:
+    return isinstance(given, list | tuple) and all(isinstance(p, str | os.PathLike) for p in given)
+
+
+def _from_mapping(given: Mapping[Any, Any], policy: str | None, notes: list[str]) -> list[Source]:
+    if not given:
+        raise CJEError(
+            "nothing to read: the mapping is empty", hint="policy -> rows, e.g. {'a': [...]}"
+        )
+    if policy is not None:
+        raise CJEError("policy= has no meaning for a mapping: its keys are the policies")
+    sources = []
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise CJEError("a mapping's keys must be names of policies", value=name)
+        if isinstance(value, str | os.PathLike):
+            sources += _from_path(Path(value), name, notes)
+        elif isinstance(value, int | float | bool) or value is None:
+            raise CJEError(
+                "this looks like one row; rows come as a list of dicts", value=name,
+                hint="read([row, ...])",
+            )  # fmt: skip
+        else:
+            sources.append(Source(_memory_table(value, name), name, explicit=True))
+    return sources
+
+
+def _from_path(path: Path, policy: str | None, notes: list[str]) -> list[Source]:
+    if path.is_dir():
+        return [_open_file(file, policy) for file in _files_of(path, notes)]
+    return [_open_file(path, policy)]
+
+
+def _files_of(folder: Path, notes: list[str]) -> list[Path]:
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    files = [e for e in entries if e.is_file() and e.suffix.lower() in FORMATS]
+    left = [e.name for e in entries if e not in files]
+    if not files:
+        raise CJEError(
+            "the folder has no file to read",
+            where=str(folder),
+            value=left[:5] or "an empty folder",
+            hint=f"one file per policy, with an extension of {', '.join(FORMATS)}",
+        )
+    if left:
+        shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        notes.append(f"{folder.name}: left aside {shown}")
+    by_policy: dict[str, Path] = {}
+    for file in files:
+        other = by_policy.setdefault(policy_of(file), file)
+        if other is not file:
+            raise CJEError(
+                f"two files for policy {policy_of(file)!r}",
+                where=str(folder),
+                value=(other.name, file.name),
+                hint="rename or remove one, or read them as a list of paths with a policy column",
+            )
+    return files
+
+
+def policy_of(file: Path) -> str:
+    """``clone.jsonl`` and ``clone_responses.jsonl`` belong to the policy ``clone``."""
+    stem = file.name[: -len(file.suffix)] if file.suffix else file.name
+    return stem.removesuffix("_responses") or stem
+
+
+def _open_file(path: Path, policy: str | None) -> Source:
+    format_ = file_format(path)
+    mark = check_content(path, format_)
+    name = path.name
+    table: Table
+    if format_ == "jsonl":
+        table = JsonlTable(path, name, mark)
+    elif format_ == "json":
+        table = _json_table(path, name)
+    elif format_ == "csv":
+        table = CsvTable(path, name)
+    else:
+        table = ParquetTable(path, name)
+    return Source(table, policy or policy_of(path), explicit=policy is not None)
+
+
+def _json_table(path: Path, name: str) -> Table:
+    """A .json file: an array of objects; or JSON Lines under the wrong extension."""
+    if path.stat().st_size > _MAX_JSON_BYTES:
+        raise CJEError(
+            "a JSON array of this size cannot be read at once", where=name, hint="use JSON Lines"
+        )
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise CJEError("the file is not UTF-8", where=name, hint="save it as UTF-8") from error
+    except RecursionError as error:
+        raise CJEError("the JSON is nested too deeply", where=name) from error
+    except ValueError as error:
+        if "Extra data" in str(error):  # one object after another: lines after all
+            return JsonlTable(path, name, check_content(path, "jsonl"))
+        raise CJEError(
+            f"not valid JSON ({error})", where=name, hint="the file may be truncated"
+        ) from error
+    if isinstance(content, dict):
+        lists = [
+            v for v in content.values() if isinstance(v, list) and v and isinstance(v[0], dict)
+        ]
+        content = lists[0] if len(lists) == 1 else [content]
+    if not isinstance(content, list):
+        raise CJEError("the file holds no array of objects", where=name, value=content)
+    if not content:
+        raise CJEError("the file is empty", where=name, hint="it holds an empty array")
+    return RowsTable(content, name)
+
+
+def _memory_table(given: Any, name: str) -> Table:
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        if not given:
+            raise CJEError("there are no rows", where=name, hint="the list is empty")
+        return RowsTable(given, name)
+    if isinstance(given, pl.LazyFrame):
+        given = given.collect()
+    if not isinstance(given, pl.DataFrame):
+        given = _foreign_frame(given)
+    if not given.height:
+        raise CJEError("there are no rows", where=name, hint="the data frame is empty")
+    objects = [column for column, dtype in given.schema.items() if dtype == pl.Object]
+    if objects:  # Python objects: only the careful path can look inside
+        return RowsTable(given.to_dicts(), name)
+    return FrameTable(given, name)
+
+
+def _foreign_frame(given: Any) -> pl.DataFrame:
+    """A pandas, pyarrow or other frame as polars; pandas' NaN means missing."""
+    import narwhals.stable.v1 as nw
+
+    try:
+        frame = nw.from_native(given)
+    except TypeError as error:
+        raise CJEError(
+            "cannot read this kind of object",
+            value=type(given).__name__,
+            hint="pass a path, a folder, a data frame, a list of dicts, or policy -> rows",
+        ) from error
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if frame.implementation.is_pandas_like():
+        return _from_pandas(frame)
+    return pl.DataFrame(frame.to_polars())
+
+
+def _from_pandas(frame: Any) -> pl.DataFrame:
+    series = []
+    for name in frame.columns:
+        values = frame[name].to_native()
+        try:
+            converted = pl.Series(str(name), values, nan_to_null=True)
+        except (TypeError, ValueError, pl.exceptions.PolarsError):
+            converted = pl.Series(str(name), values.tolist(), dtype=pl.Object)
+        series.append(converted)
+    return pl.DataFrame(series)
