@@ -64,14 +64,21 @@ def _grid(x: FloatArray, mass: FloatArray, size: int) -> FloatArray:
 
 def _bandwidth(x: FloatArray, mass: FloatArray, grid: FloatArray, frac: float) -> FloatArray:
     """Distance within which `frac` of the total weight lies, for each grid point."""
-    distance = np.abs(grid[:, None] - x)
-    nearest = np.argsort(distance, axis=1)
-    covered = np.cumsum(mass[nearest], axis=1)
-    index = np.argmax(covered >= frac * covered[:, -1:] * (1 - 1e-12), axis=1)
-    pick = nearest[np.arange(len(grid)), index]
-    width = distance[np.arange(len(grid)), pick]
-    smallest = np.min(np.where(distance > 0, distance, np.inf), axis=1, initial=np.inf)
-    return np.where(width > 0, width, np.where(np.isfinite(smallest), smallest, 1.0))
+    cumulative = np.concatenate(([0.0], np.cumsum(mass)))
+    target = frac * cumulative[-1] * (1 - 1e-12)
+    low, high = np.zeros(len(grid)), np.full(len(grid), float(x[-1] - x[0]) or 1.0)
+    for _ in range(40):  # bisection: `high` always reaches the target
+        middle = 0.5 * (low + high)
+        inside = (
+            cumulative[np.searchsorted(x, grid + middle, side="right")]
+            - cumulative[np.searchsorted(x, grid - middle, side="left")]
+        )
+        low, high = np.where(inside < target, middle, low), np.where(inside < target, high, middle)
+    # one value may hold the whole share: then reach for its nearest neighbour
+    position = np.clip(np.searchsorted(x, grid), 1, max(len(x) - 1, 1))
+    gaps = np.abs(x[np.minimum(position[:, None] + [-2, -1, 0, 1], len(x) - 1)] - grid[:, None])
+    nearest = np.min(np.where(gaps > 1e-12 * high.max(), gaps, np.inf), axis=1)
+    return np.maximum(high, np.where(np.isfinite(nearest), nearest, 1.0))
 
 
 def interpolation(grid: FloatArray, x: FloatArray) -> FloatArray:

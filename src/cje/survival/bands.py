@@ -42,14 +42,25 @@ def gaussian_draws(covariance: FloatArray, n_draws: int, seed: int) -> FloatArra
 
 
 def error_band(
-    covariance: FloatArray, mass: FloatArray, level: float, *, n_draws: int = 2000, seed: int = 0
+    covariance: FloatArray,
+    band_covariance: FloatArray,
+    mass: FloatArray,
+    level: float,
+    *,
+    n_draws: int = 1000,
+    seed: int = 0,
 ) -> ErrorBand:
-    """Simulate the Gaussian error; `mass` (sum 1) weighs the grid points in the mean norm."""
-    se = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
-    draws = gaussian_draws(covariance, n_draws, seed)
+    """Simulate the Gaussian error; `mass` (sum 1) weighs the grid points in the mean norm.
+
+    `band_covariance` is that of the error on the scale on which the band is drawn.
+    """
+    se = np.sqrt(np.clip(np.diag(band_covariance), 0.0, None))
+    draws = gaussian_draws(band_covariance, n_draws, seed)
     safe = np.where(se > 0, se, 1.0)
-    largest = np.max(np.abs(draws) / safe, axis=1)
-    mean = np.sort(np.abs(draws) @ mass)
+    studentised = np.abs(draws) / safe
+    largest = np.max(studentised, axis=1)
+    natural = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
+    mean = np.sort(studentised @ (natural * mass))
     return ErrorBand(
         float(np.quantile(largest, level)),
         float(np.quantile(mean, level)),

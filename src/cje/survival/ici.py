@@ -97,7 +97,7 @@ def integrated_calibration_index(
     survival = check_probabilities(survival_probs_at_t, "survival_probs_at_t", len(sample))
     horizon = check_horizon(time_horizon, sample)
     risk = observed_risk(survival, sample, horizon, method=method, frac=frac, knots=knots)
-    band = error_band(risk.covariance, risk.grid_mass, level, seed=seed)
+    band = error_band(risk.covariance, risk.band_covariance, risk.grid_mass, level, seed=seed)
     error = np.abs(risk.at_cells - risk.cell_x)
     value = float(risk.cell_mass @ error)
     radius = band.mean_radius
@@ -160,9 +160,10 @@ def _quantiles(
     risk: ObservedRisk, band: ErrorBand, level: float, n: int
 ) -> tuple[MetricEstimate, MetricEstimate, MetricEstimate]:
     """E50, E90, Emax: order statistics of |d| lie between those of its band's edges."""
-    margin = band.critical * (risk.interpolate @ risk.standard_error)
+    below, above = (risk.interpolate @ edge for edge in risk.band(band.critical))
     error = np.abs(risk.at_cells - risk.cell_x)
-    low, high = np.maximum(error - margin, 0.0), np.minimum(error + margin, 1.0)
+    low = np.maximum(np.maximum(below - risk.cell_x, risk.cell_x - above), 0.0)
+    high = np.maximum(np.abs(below - risk.cell_x), np.abs(above - risk.cell_x))
     out = []
     for name, q in (("E50", 0.5), ("E90", 0.9), ("Emax", 1.0)):
         value, a, b = (weighted_quantile_of(e, risk.cell_mass, q) for e in (error, low, high))
@@ -173,12 +174,12 @@ def _quantiles(
 def _curve(
     risk: ObservedRisk, band: ErrorBand, level: float, horizon: float, total: float
 ) -> CalibrationCurve:
-    margin = band.critical * risk.standard_error
+    low, high = risk.band(band.critical)
     return CalibrationCurve(
         x=risk.grid,
         observed=risk.observed,
-        low=np.clip(risk.observed - margin, 0.0, 1.0),
-        high=np.clip(risk.observed + margin, 0.0, 1.0),
+        low=low,
+        high=high,
         counts=risk.grid_mass * total,
         level=level,
         band="simultaneous",

@@ -33,7 +33,8 @@ class ObservedRisk(NamedTuple):
     grid: FloatArray  # predicted risk, increasing
     observed: FloatArray  # at the grid, within [0, 1]
     covariance: FloatArray  # of the error of `observed`
-    standard_error: FloatArray  # for bands: never below that of a proportion (see `_floor`)
+    band_covariance: FloatArray  # on the scale on which the band is drawn
+    band: Callable[[float], tuple[FloatArray, FloatArray]]  # critical value -> (low, high)
     cell_x: FloatArray  # predicted risk of each cell of neighbouring rows
     cell_mass: FloatArray  # share of the weight in each cell
     interpolate: FloatArray  # (cells, grid)
@@ -148,22 +149,41 @@ def smooth_outcome(
         prepared.grid,
         observed,
         covariance,
-        _floor(np.sqrt(np.diag(covariance)), observed, concentration),
+        covariance,
+        _proportion_band(observed, np.diag(covariance), concentration),
         cells.x,
         cells.weight / cells.weight.sum(),
         prepared.interpolate,
     )
 
 
-def _floor(se: FloatArray, observed: FloatArray, concentration: FloatArray) -> FloatArray:
-    """Standard errors, at least those of a proportion with two successes and two failures added.
+def _proportion_band(
+    observed: FloatArray, variance: FloatArray, concentration: FloatArray
+) -> Callable[[float], tuple[FloatArray, FloatArray]]:
+    """The union of Wilson's band and an adjusted Wald band.
 
-    Where a window holds no event, the residuals say "no error" although the next sample may well
-    hold one; Agresti and Coull's adjustment is the usual cure. `concentration` is the sum of
-    squared smoothing weights, the inverse of the effective sample size.
+    Wilson keeps the candidates m with |observed - m| <= c sqrt(k m (1 - m)): each is tested with
+    its own variance, which matters where the residuals are few or skewed. k is the sum of squared
+    smoothing weights (one over the effective sample size), inflated by what censoring adds to a
+    proportion's variance. But an m near 0 or 1 has neighbours in its window that are not, so the
+    Wald band, with Agresti and Coull's adjusted variance, is kept beside it.
     """
     adjusted = (observed + 2.0 * concentration) / (1.0 + 4.0 * concentration)
-    return np.maximum(se, np.sqrt(adjusted * (1.0 - adjusted) * concentration))
+    binomial = adjusted * (1.0 - adjusted) * concentration
+    k = concentration * np.maximum(variance / np.where(binomial > 0, binomial, 1.0), 1.0)
+
+    wald = np.sqrt(np.maximum(variance, binomial))
+
+    def band(critical: float) -> tuple[FloatArray, FloatArray]:
+        square = critical * critical * k
+        centre = (observed + square / 2.0) / (1.0 + square)
+        spread = critical * np.sqrt(k * observed * (1.0 - observed) + square * k / 4.0)
+        half = spread / (1.0 + square)
+        low = np.minimum(centre - half, observed - critical * wald)
+        high = np.maximum(centre + half, observed + critical * wald)
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+    return band
 
 
 def _cox_rcs(
@@ -194,15 +214,22 @@ def _cox_rcs(
         basis / scale, sets, fit, horizon, grid_basis / scale, sample.weight
     )
     hazard = np.exp(log_hazard)
-    # d(1 - exp(-H)) = exp(-H) H dlogH
-    influence = influence * (np.exp(-hazard) * hazard)
-    covariance = influence.T @ influence
+    log_covariance = influence.T @ influence
+    log_se = np.sqrt(np.diag(log_covariance))
+    slope = np.exp(-hazard) * hazard  # d(1 - exp(-H)) = exp(-H) H dlogH
+
+    def band(critical: float) -> tuple[FloatArray, FloatArray]:
+        margin = np.clip(critical * log_se, 0.0, 50.0)
+        low, high = hazard * np.exp(-margin), hazard * np.exp(margin)
+        return -np.expm1(-low), -np.expm1(-high)
+
     cells = prepared.cells
     return ObservedRisk(
         prepared.grid,
         -np.expm1(-hazard),
-        covariance,
-        np.sqrt(np.diag(covariance)),
+        log_covariance * np.outer(slope, slope),
+        log_covariance,
+        band,
         cells.x,
         cells.weight / cells.weight.sum(),
         prepared.interpolate,
