@@ -77,8 +77,8 @@ class DirectEstimator:
     ----------
     dataset : Dataset
         Fresh draws; each prompt counts once per policy, however many draws it has.
-    calibration_data : Dataset, optional
-        Further labelled rows to learn f from; they belong to no target policy.
+    calibration_data : sequence of Dataset
+        Further labelled rows to learn f from; they correct no policy's value.
     covariates : sequence of str
         Columns of `dataset.covariates` for the prediction, such as ``("response_length",)``.
     n_folds, seed : int
@@ -100,7 +100,7 @@ class DirectEstimator:
         self,
         dataset: Dataset,
         *,
-        calibration_data: Dataset | None = None,
+        calibration_data: Sequence[Dataset] = (),
         covariates: Sequence[str] = (),
         n_folds: int = 10,
         seed: int = 42,
@@ -109,7 +109,7 @@ class DirectEstimator:
         level: float = 0.95,
     ) -> None:
         self.dataset = dataset
-        self.calibration_data = calibration_data
+        self.calibration_data = tuple(calibration_data)
         self.covariates = tuple(covariates)
         self.n_folds = n_folds
         self.seed = seed
@@ -139,8 +139,7 @@ class DirectEstimator:
         rows = np.flatnonzero(data.is_labelled)
         self._x = covariate_matrix(data, self.covariates)
         parts = [(data, rows, self._x)]
-        if self.calibration_data is not None:
-            extra = self.calibration_data
+        for extra in self.calibration_data:
             require_scores(extra, "calibration data")
             own = np.flatnonzero(extra.is_labelled)
             parts.append((extra, own, covariate_matrix(extra, self.covariates)))

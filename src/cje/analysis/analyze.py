@@ -1,0 +1,267 @@
+"""`analyze_dataset`: from files or frames to policy values, differences and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cje.analysis.audit import audit_fresh
+from cje.analysis.subgroups import subgroup_results
+from cje.data.dataset import Dataset
+from cje.data.sampler import PrecomputedSampler
+from cje.errors import CJEError
+from cje.estimators.registry import EstimatorEntry, find_estimator
+from cje.estimators.result import EstimationResult
+
+__all__ = ["analyze_dataset"]
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """The data sets of one analysis; any may be absent."""
+
+    fresh: Dataset | None
+    logged: Dataset | None
+    calibration: Dataset | None
+
+    @property
+    def n_labels(self) -> int:
+        parts = (self.fresh, self.logged, self.calibration)
+        return sum(part.n_labelled for part in parts if part is not None)
+
+
+def analyze_dataset(
+    fresh_draws_data: Any = None,
+    *,
+    fresh_draws_dir: str | Path | None = None,
+    logged_data_path: Any = None,
+    calibration_data_path: Any = None,
+    estimator: str = "auto",
+    by: str | Sequence[str] = (),
+    margin: float | None = None,
+    win_rate_against: str | None = None,
+    covariates: Sequence[str] = (),
+    level: float = 0.95,
+    seed: int = 42,
+    fields: Mapping[str, Any] | None = None,
+    labels: Any = None,
+    on: str | Sequence[str] | None = None,
+    judge_scale: Any = None,
+    oracle_scale: Any = None,
+    repeats: Literal["error", "draws"] = "error",
+    skip_bad_rows: bool = False,
+    estimator_options: Mapping[str, Any] | None = None,
+) -> EstimationResult:
+    """Each policy's value, paired differences, honest intervals, and what the data cannot support.
+
+    Parameters
+    ----------
+    fresh_draws_data : path, data frame, list of rows, dict policy -> rows, dict of columns, Dataset
+        Judged responses of the policies, labels on a slice.
+    fresh_draws_dir : path, optional
+        A folder with one file per policy, in place of `fresh_draws_data`.
+    logged_data_path : path, frame or Dataset, optional
+        Logged rows with log-probs under the target policies, for the off-policy estimators.
+    calibration_data_path : path, frame or Dataset, optional
+        Further labelled rows to calibrate the judge on; they belong to no policy of interest.
+    estimator : str
+        A name from `cje.estimators.REGISTRY`. ``"auto"``: ``direct`` with fresh draws (``naive``
+        where nothing is labelled), ``calibrated-ips`` with logged data alone.
+    by : str or sequence of str
+        Subgroup columns to answer within, with jointly valid intervals.
+    margin : float, optional
+        Non-inferiority margin, on the label's scale, that `compare_policies` tests against.
+    win_rate_against : str, optional
+        The judge was comparative: scores and labels are 1 where the response beat this
+        opponent's, 0 where it lost, 1/2 for a tie. Values are then win rates.
+    covariates : sequence of str
+        Columns, such as the response length, that help to predict the label.
+    level : float
+        Confidence level.
+    seed : int
+        Seed of the folds.
+    fields, labels, on, judge_scale, oracle_scale, repeats, skip_bad_rows
+        As in `cje.data.read`.
+    estimator_options : mapping, optional
+        Further options of the estimator's constructor.
+
+    Examples
+    --------
+    >>> import cje.simulate as simulate
+    >>> data = simulate.policies_on_shared_prompts(400, 2, 80, seed=3).dataset
+    >>> result = analyze_dataset(data)
+    >>> result.metadata["target_policies"], len(result.ci())
+    (['base', 'candidate_1'], 2)
+    >>> result.compare_policies("candidate_1", "base").verdict
+    'better'
+    """
+    columns = [by] if isinstance(by, str) else list(by)
+    reading: dict[str, Any] = {
+        "fields": fields,
+        "judge_scale": judge_scale,
+        "oracle_scale": oracle_scale,
+        "repeats": repeats,
+        "skip_bad_rows": skip_bad_rows,
+        "covariates": tuple(covariates),
+    }
+    inputs = _Inputs(
+        _fresh(fresh_draws_data, fresh_draws_dir, columns, {**reading, "labels": labels, "on": on}),
+        _read(logged_data_path, groups=() if _given(fresh_draws_data, fresh_draws_dir) else columns,
+              **reading),
+        _read(calibration_data_path, **reading),
+    )  # fmt: skip
+    entry = _choose(estimator, inputs)
+    options: dict[str, Any] = {"level": level, **(estimator_options or {})}
+    if entry.name != "naive":
+        options.setdefault("seed", seed)
+    if entry.name == "direct":
+        options.setdefault("covariates", tuple(covariates))
+    result = _run(entry, inputs, options, columns)
+    extra: dict[str, Any] = {"margin": margin, "seed": seed}
+    if win_rate_against is not None:
+        extra |= _win_rate(result, win_rate_against)
+    return result.with_(metadata=extra | _readings(inputs))
+
+
+def _run(
+    entry: EstimatorEntry, inputs: _Inputs, options: dict[str, Any], columns: list[str]
+) -> EstimationResult:
+    """Build the estimator from what it needs, estimate, audit, and answer by subgroup."""
+
+    def build(fresh: Dataset | None, logged: Dataset | None) -> Any:
+        if entry.needs == "fresh":
+            return entry.load()(fresh, **options)
+        assert logged is not None
+        sampler = PrecomputedSampler(logged)
+        if entry.needs == "logged":
+            return entry.load()(sampler, **options)
+        return entry.load()(sampler, fresh, **options)
+
+    if entry.name == "direct":
+        options = {**options, "calibration_data": _calibration(inputs)}
+    estimator = build(inputs.fresh, inputs.logged)
+    result: EstimationResult = estimator.fit_and_estimate()
+    if entry.name == "direct" and inputs.fresh is not None:
+        result = audit_fresh(result, inputs.fresh, _calibration(inputs))
+    if columns:
+        parts = subgroup_results(estimator, build, inputs.fresh, inputs.logged, columns)
+        result = result.with_(subgroups=parts)
+    return result
+
+
+def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
+    """The registry entry, checked against the data at hand."""
+    if inputs.fresh is None and inputs.logged is None:
+        raise CJEError(
+            "nothing to analyze",
+            hint="give fresh_draws_data, fresh_draws_dir or logged_data_path",
+        )
+    if name == "auto":
+        if inputs.fresh is None:
+            name = "calibrated-ips"
+        else:
+            name = "direct" if inputs.n_labels else "naive"
+    entry = find_estimator(name)
+    missing = {
+        "fresh": inputs.fresh is None,
+        "logged": inputs.logged is None,
+        "both": inputs.fresh is None or inputs.logged is None,
+    }[entry.needs]
+    if missing:
+        needed = {
+            "fresh": "fresh draws (fresh_draws_data or fresh_draws_dir)",
+            "logged": "logged data with log-probs (logged_data_path)",
+            "both": "logged data and fresh draws",
+        }[entry.needs]
+        raise CJEError(f"the estimator '{name}' needs {needed}")
+    return entry
+
+
+def _calibration(inputs: _Inputs) -> tuple[Dataset, ...]:
+    """Labelled rows outside the fresh draws: the calibration file, and labelled logged rows."""
+    return tuple(
+        part.select(part.is_labelled)
+        for part in (inputs.calibration, inputs.logged)
+        if part is not None and part.n_labelled
+    )
+
+
+def _given(data: Any, folder: Any) -> bool:
+    return data is not None or folder is not None
+
+
+def _fresh(
+    data: Any, folder: str | Path | None, groups: list[str], reading: dict[str, Any]
+) -> Dataset | None:
+    if data is not None and folder is not None:
+        raise CJEError("give fresh_draws_data or fresh_draws_dir, not both")
+    return _read(data if folder is None else folder, groups=groups, **reading)
+
+
+def _read(source: Any, **reading: Any) -> Dataset | None:
+    if source is None or isinstance(source, Dataset):
+        return source
+    from cje.data.reader import read
+
+    if reading.get("labels") is not None:
+        reading = reading | _label_table(reading["labels"], reading)
+    if isinstance(source, Mapping) and not _is_policy_mapping(source):
+        import polars as pl
+
+        source = pl.DataFrame(dict(source), strict=False)
+    return read(source, **reading)
+
+
+def _label_table(labels: Any, reading: dict[str, Any]) -> dict[str, Any]:
+    """A folder of labelled files, one per policy (a probe slice), as one table to join by key."""
+    if not (isinstance(labels, Mapping | Dataset) or (_is_path(labels) and Path(labels).is_dir())):
+        return {}
+    import polars as pl
+
+    probe = _read(labels, oracle_scale=reading["oracle_scale"], min_rows=1, require=())
+    assert probe is not None
+    table = {
+        "policy": probe.policy.decode(),
+        "prompt_id": probe.prompt_id.decode(),
+        "draw_idx": probe.draw_idx,
+        "oracle_label": probe.oracle_scale.from_unit(probe.oracle_label),
+    }
+    on = reading["on"] or ("policy", "prompt_id", "draw_idx")
+    return {"labels": pl.DataFrame(table).filter(pl.col("oracle_label").is_not_nan()), "on": on}
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | Path)
+
+
+def _is_policy_mapping(source: Mapping[Any, Any]) -> bool:
+    """Rows, frames or paths per policy; otherwise it is a dict of columns."""
+    return not all(
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and not any(isinstance(item, Mapping) for item in value[:1])
+        for value in source.values()
+    )
+
+
+def _win_rate(result: EstimationResult, opponent: str) -> dict[str, Any]:
+    if list(result.metadata.get("scale", (0.0, 1.0))) != [0.0, 1.0]:
+        raise CJEError(
+            "a win rate needs scores and labels on 0-1 (1 a win, 0 a loss, 1/2 a tie)",
+            value=result.metadata.get("scale"),
+        )
+    against_half = dict(zip(result.policies, result.influence.p_values(0.5).tolist(), strict=True))
+    return {"quantity": f"win rate against {opponent}", "p_even": against_half}
+
+
+def _readings(inputs: _Inputs) -> dict[str, Any]:
+    """What the readers recognised and assumed, in words, by role."""
+    parts = (
+        ("fresh", inputs.fresh), ("logged", inputs.logged), ("calibration", inputs.calibration)
+    )  # fmt: skip
+    notes = {
+        role: list(part.metadata.get("reading", ())) for role, part in parts if part is not None
+    }
+    return {"reading": {role: text for role, text in notes.items() if text}}
