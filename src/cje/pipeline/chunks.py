@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A complete chunk file: where it is, its content hash, its rows and its error rows."""
+    """A complete chunk file: where it is, its content hash, its rows, error rows and calls."""
 
     stage: str
     name: str
@@ -36,6 +36,7 @@ class Chunk:
     bytes: int
     rows: int
     errors: int
+    calls: int = 0
 
 
 def chunk_path(work_dir: str | Path, stage: str, name: str) -> Path:
@@ -85,23 +86,29 @@ def write_chunk(
     name: str,
     rows: Sequence[Mapping[str, Any]],
     schema: Mapping[str, Any],
+    calls: int = 0,
 ) -> Chunk:
     """Write rows as one Parquet file and record its hash; a column no row has is null."""
     import polars as pl
 
     frame = pl.DataFrame(list(rows), schema=dict(schema), orient="row")
-    return write_frame(work_dir, store, stage, name, frame)
+    return write_frame(work_dir, store, stage, name, frame, calls)
 
 
 def write_frame(
-    work_dir: str | Path, store: CallStore, stage: str, name: str, frame: pl.DataFrame
+    work_dir: str | Path,
+    store: CallStore,
+    stage: str,
+    name: str,
+    frame: pl.DataFrame,
+    calls: int = 0,
 ) -> Chunk:
     """Write a frame as one Parquet file (temporary name, fsync, rename) and record its hash."""
     data = parquet_bytes(frame)
     write_atomically(chunk_path(work_dir, stage, name), data)
     errors = int(frame["error"].is_not_null().sum())
-    chunk = Chunk(stage, name, content_hash(data), len(data), len(frame), errors)
-    store.record_chunk(stage, name, chunk.sha256, chunk.bytes, chunk.rows, chunk.errors)
+    chunk = Chunk(stage, name, content_hash(data), len(data), len(frame), errors, calls)
+    store.record_chunk(stage, name, (chunk.sha256, chunk.bytes, chunk.rows, errors, calls))
     return chunk
 
 
@@ -119,12 +126,12 @@ def find_chunk(work_dir: str | Path, store: CallStore, stage: str, name: str) ->
     found = store.find_chunk(stage, name)
     if found is None:
         return None
-    sha256, size, rows, errors = found
+    chunk = Chunk(stage, name, *found)
     try:
         actual = chunk_path(work_dir, stage, name).stat().st_size
     except OSError:
         return None  # gone: the stage writes it again from the store
-    return Chunk(stage, name, sha256, size, rows, errors) if actual == size else None
+    return chunk if actual == chunk.bytes else None
 
 
 @dataclass(frozen=True)

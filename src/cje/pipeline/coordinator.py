@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -31,24 +31,17 @@ from cje.pipeline.manifest import Manifest
 from cje.pipeline.progress import Moment, NoProgress, Reporter
 from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
 from cje.pipeline.stages.calibration import calibrated_rewards, calibration_fingerprint
-from cje.pipeline.stages.dataset import dataset_fingerprint, read_rows
+from cje.pipeline.stages.dataset import dataset_chunks, dataset_fingerprint, read_rows
 from cje.pipeline.stages.estimation import PipelineResult, estimate
 from cje.pipeline.stages.judge import JudgeStage
 from cje.pipeline.stages.logging_policy import LoggingPolicyStage
-from cje.pipeline.stages.oracle import OracleStage, draw_slice, report_labels
+from cje.pipeline.stages.oracle import OracleStage, draw_slice, report_labels, slice_fingerprint
 from cje.pipeline.stages.target_policy import TeacherForcing, validate_target_policy_computation
 from cje.pipeline.store import CallStore
 
-__all__ = ["CALL_STAGES", "CJEPipeline"]
+__all__ = ["CJEPipeline"]
 
 T = TypeVar("T")
-
-CALL_STAGES: dict[str, type[CallStage]] = {
-    "logging_policy": LoggingPolicyStage,
-    "judge": JudgeStage,
-    "oracle": OracleStage,
-    "target_policy": TeacherForcing,
-}
 
 
 class Executor(Protocol):
@@ -106,18 +99,22 @@ class CJEPipeline:
     def _load_dataset(self) -> RowStream:
         """1. Contexts, cut into chunks."""
         name = dataset_fingerprint(self.config.dataset, self.config.chunk_rows)
-        chunks: list[Chunk] = []
+        chunks = dataset_chunks(self.work_dir, self._store, name)
+        if chunks is None:
+            chunks = tuple(self._cut(name))
+            self._store.record_stage("dataset", name, len(chunks))
+        return self._finished("dataset", name, chunks)
+
+    def _cut(self, name: str) -> Iterator[Chunk]:
         rows = read_rows(self.config.dataset)
-        while part := list(islice(rows, self.config.chunk_rows)):
-            chunk_id = fingerprint(name, len(chunks))
-            found = find_chunk(self.work_dir, self._store, "dataset", chunk_id)
-            chunks.append(
-                found
-                or write_chunk(
-                    self.work_dir, self._store, "dataset", chunk_id, part, schema_after("dataset")
-                )
-            )
-        return self._finished("dataset", name, tuple(chunks))
+        for index in count():
+            part = list(islice(rows, self.config.chunk_rows))
+            if not part:
+                return
+            yield write_chunk(
+                self.work_dir, self._store, "dataset", fingerprint(name, index), part,
+                schema_after("dataset"),
+            )  # fmt: skip
 
     def _generate_logging_responses(self, rows: RowStream) -> RowStream:
         """2. One response for each context, or the logged ones."""
@@ -132,12 +129,7 @@ class CJEPipeline:
         oracle = self.config.oracle_config
         if oracle is None:
             raise CJEError("there is no oracle_config", hint="leave the oracle stage out")
-        name = fingerprint(
-            "oracle_slice",
-            oracle.model_dump(mode="json", include={"fraction", "count", "design", "n_strata"}),
-            self.config.seed,
-            [chunk.sha256 for chunk in rows.chunks],
-        )
+        name = slice_fingerprint(self.config, rows)
 
         def columns() -> dict[str, Any]:
             drawn = draw_slice(oracle, rows.columns("judge_score")["judge_score"], self.config.seed)

@@ -21,14 +21,21 @@ OPEN_CHUNKS = 3  # the next chunks' calls fill the places that the last calls of
 TICK = 0.25
 
 
-async def run_rows(stage: CallStage, rows: Sequence[Row], engine: CallEngine) -> list[Row]:
-    """The rows of one chunk, taken through a stage: all their calls in flight together."""
+async def run_rows(
+    stage: CallStage, rows: Sequence[Row], engine: CallEngine
+) -> tuple[list[Row], int]:
+    """The rows of one chunk, taken through a stage with all their calls in flight together.
+
+    Returns the rows and the number of distinct calls behind them.
+    """
     per_row = [stage.requests(row) for row in rows]
-    outcomes = iter(await engine.run([request for made in per_row for request in made]))
-    return [
+    requests = [request for made in per_row for request in made]
+    outcomes = iter(await engine.run(requests))
+    finished = [
         stage.finish(row, [next(outcomes) for _ in made])
         for row, made in zip(rows, per_row, strict=True)
     ]
+    return finished, len({request.key for request in requests})
 
 
 def gate_settings(config: PipelineConfig, share: int = 1) -> Callable[[str], GateSettings]:
@@ -86,7 +93,11 @@ class LocalExecutor:
         self._loop = asyncio.Runner()
 
     def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]:
-        """Take every chunk of `rows` through `stage`; finished chunks are left as they are."""
+        """Take every chunk of `rows` through `stage`.
+
+        A finished chunk is left as it is, unless this stage put error rows into it: then its failed
+        calls, and only those, are tried again.
+        """
         return self._loop.run(self._stage(stage, rows))
 
     def close(self) -> None:
@@ -104,7 +115,7 @@ class LocalExecutor:
             for index, source in enumerate(rows.chunks):
                 name = chunk_name(fingerprint, source)
                 found = find_chunk(self._work_dir, self._store, stage.name, name)
-                if found is not None:
+                if found is not None and found.errors <= source.errors:
                     made[index] = found
                     continue
                 await places.acquire()
@@ -134,9 +145,9 @@ class LocalExecutor:
         places: asyncio.Semaphore,
     ) -> None:
         try:
-            done = await run_rows(stage, rows.load(source), self.engine)
+            done, calls = await run_rows(stage, rows.load(source), self.engine)
             made[index] = write_chunk(
-                self._work_dir, self._store, stage.name, name, done, schema_after(stage.name)
+                self._work_dir, self._store, stage.name, name, done, schema_after(stage.name), calls
             )
         finally:
             places.release()

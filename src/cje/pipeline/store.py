@@ -49,7 +49,11 @@ CREATE TABLE IF NOT EXISTS failures (
   attempts INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS chunks (
   stage TEXT NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
-  rows INTEGER NOT NULL, errors INTEGER NOT NULL, PRIMARY KEY (stage, name));
+  rows INTEGER NOT NULL, errors INTEGER NOT NULL, calls INTEGER NOT NULL,
+  PRIMARY KEY (stage, name));
+CREATE TABLE IF NOT EXISTS stages (
+  stage TEXT NOT NULL, fingerprint TEXT NOT NULL, chunks INTEGER NOT NULL,
+  PRIMARY KEY (stage, fingerprint));
 """
 
 
@@ -238,23 +242,41 @@ class CallStore:
 
     # -- chunks of stage output --------------------------------------------------------------
 
-    def record_chunk(
-        self, stage: str, name: str, sha256: str, size: int, rows: int, errors: int
-    ) -> None:
-        """Remember a chunk file that is complete on disk."""
+    def record_chunk(self, stage: str, name: str, facts: tuple[str, int, int, int, int]) -> None:
+        """Remember a chunk file that is complete on disk: (sha256, bytes, rows, errors, calls)."""
         with disk_error(self.path.parent):
             self._db.execute(
-                "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?)",
-                (stage, name, sha256, size, rows, errors),
+                "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)", (stage, name, *facts)
             )
 
-    def find_chunk(self, stage: str, name: str) -> tuple[str, int, int, int] | None:
-        """(sha256, bytes, rows, errors) of a recorded chunk."""
-        row = self._db.execute(
-            "SELECT sha256, bytes, rows, errors FROM chunks WHERE stage = ? AND name = ?",
+    def find_chunk(self, stage: str, name: str) -> tuple[str, int, int, int, int] | None:
+        """(sha256, bytes, rows, errors, calls) of a recorded chunk."""
+        row: tuple[str, int, int, int, int] | None = self._db.execute(
+            "SELECT sha256, bytes, rows, errors, calls FROM chunks WHERE stage = ? AND name = ?",
             (stage, name),
         ).fetchone()
-        return None if row is None else (str(row[0]), int(row[1]), int(row[2]), int(row[3]))
+        return row
+
+    def record_stage(self, stage: str, fingerprint: str, n_chunks: int) -> None:
+        """Remember that a stage is complete, and in how many chunks."""
+        with disk_error(self.path.parent):
+            self._db.execute(
+                "INSERT OR REPLACE INTO stages VALUES (?, ?, ?)", (stage, fingerprint, n_chunks)
+            )
+
+    def find_stage(self, stage: str, fingerprint: str) -> int | None:
+        """In how many chunks a stage was completed, or None."""
+        row = self._db.execute(
+            "SELECT chunks FROM stages WHERE stage = ? AND fingerprint = ?", (stage, fingerprint)
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+    def chunk_counts(self) -> dict[str, tuple[int, int, int]]:
+        """Stage -> (chunks, rows, error rows) on record, all configurations together."""
+        rows = self._db.execute(
+            "SELECT stage, count(*), sum(rows), sum(errors) FROM chunks GROUP BY stage"
+        )
+        return {stage: (int(n), int(total), int(bad)) for stage, n, total, bad in rows}
 
 
 def _text(answer: dict[str, Any]) -> str:

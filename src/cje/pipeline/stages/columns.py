@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cje.data import Dataset
 from cje.errors import CJEError
@@ -15,10 +16,10 @@ __all__ = ["logged_dataset", "scored_dataset"]
 LOGGING_NAME = "logging"
 
 
-def scored_dataset(rows: RowStream, config: PipelineConfig) -> tuple[Dataset, np.ndarray]:
+def scored_dataset(rows: RowStream, config: PipelineConfig) -> tuple[Dataset, NDArray[np.bool_]]:
     """The judged rows as a `Dataset`, and the mask of rows that carry no error."""
     names = ["prompt_id", "draw_idx", "judge_score", "judge_variance", "error"]
-    labels = ["oracle_label", "label_propensity"]
+    labels = ["oracle_label", "label_propensity", "oracle_selected"]
     if config.oracle_config is None:
         frame = rows.columns(*names).with_columns(pl.lit(None).alias(name) for name in labels)
     else:
@@ -34,7 +35,8 @@ def scored_dataset(rows: RowStream, config: PipelineConfig) -> tuple[Dataset, np
             judge_score=_floats(good["judge_score"]),
             judge_variance=_floats(good["judge_variance"]),
             oracle_label=_floats(good["oracle_label"]),
-            label_propensity=_propensity(good["label_propensity"]),
+            label_propensity=_propensity(good),
+            oracle_scale=_oracle_scale(config),
         ),
         usable.to_numpy(),
     )
@@ -44,7 +46,7 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
     """The finished rows, with rewards and log-probs, ready for estimation."""
     frame = rows.columns(
         "prompt_id", "draw_idx", "judge_score", "judge_variance", "oracle_label",
-        "label_propensity", "reward", "logp_logging", "logp_target_all", "error",
+        "label_propensity", "oracle_selected", "reward", "logp_logging", "logp_target_all", "error",
     )  # fmt: skip
     good = frame.filter(pl.col("error").is_null())
     require_rows(good, rows, config)
@@ -59,8 +61,9 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
         judge_score=_floats(good["judge_score"]),
         judge_variance=_floats(good["judge_variance"]),
         oracle_label=_floats(good["oracle_label"]),
-        label_propensity=_propensity(good["label_propensity"]),
+        label_propensity=_propensity(good),
         rewards=_floats(good["reward"]),
+        oracle_scale=_oracle_scale(config),
         base_policy_logprob=good["logp_logging"].to_numpy(),
         target_policy_logprobs=matrix,
         target_policies=names,
@@ -85,11 +88,23 @@ def require_rows(good: pl.DataFrame, rows: RowStream, config: PipelineConfig) ->
         )
 
 
-def _floats(column: pl.Series) -> np.ndarray:
+def _oracle_scale(config: PipelineConfig) -> tuple[float, float]:
+    """The labels' own range; a model's labels are on [0, 1]."""
+    oracle = config.oracle_config
+    return (0.0, 1.0) if oracle is None or oracle.source == "model" else oracle.scale
+
+
+def _floats(column: pl.Series) -> NDArray[np.float64]:
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
-def _propensity(column: pl.Series) -> np.ndarray | None:
-    """Propensities, where an oracle slice was drawn."""
-    values = column.cast(pl.Float64).to_numpy()
-    return values if len(values) and np.isfinite(values).all() and values.min() > 0 else None
+def _propensity(rows: pl.DataFrame) -> NDArray[np.float64] | None:
+    """Each row's probability of a label, where the labelled rows are exactly the drawn slice.
+
+    A table that lacks some of the drawn rows has labels missing for reasons of its own; then the
+    drawn propensities describe nothing and are left out.
+    """
+    drawn = rows["oracle_selected"].fill_null(False)
+    if not drawn.any() or (drawn & rows["oracle_label"].is_null()).any():
+        return None
+    return rows["label_propensity"].to_numpy()

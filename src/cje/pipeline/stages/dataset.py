@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from cje.errors import CJEError
-from cje.pipeline.chunks import Row
+from cje.pipeline.chunks import Chunk, Row, find_chunk
 from cje.pipeline.config import DatasetConfig
 from cje.pipeline.hashing import fingerprint
+from cje.pipeline.store import CallStore
 
-__all__ = ["count_rows", "dataset_fingerprint", "read_rows"]
+__all__ = ["count_rows", "dataset_chunks", "dataset_fingerprint", "read_rows"]
 
 VERSION = 1
 _PARQUET_STEP = 10_000
@@ -61,6 +62,16 @@ def read_rows(config: DatasetConfig) -> Iterator[Row]:
             row_id += 1
     if row_id == 0:
         raise CJEError("the data file has no rows", where=str(config.path))
+
+
+def dataset_chunks(work_dir: Path, store: CallStore, name: str) -> tuple[Chunk, ...] | None:
+    """The chunks of a dataset that was read completely before; None where it has to be read."""
+    n_chunks = store.find_stage("dataset", name)
+    if n_chunks is None:
+        return None
+    found = [find_chunk(work_dir, store, "dataset", fingerprint(name, i)) for i in range(n_chunks)]
+    chunks = tuple(chunk for chunk in found if chunk is not None)
+    return chunks if len(chunks) == n_chunks else None
 
 
 def count_rows(config: DatasetConfig) -> int:

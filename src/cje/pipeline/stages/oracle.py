@@ -12,6 +12,7 @@ import polars as pl
 
 from cje.data import Scale
 from cje.errors import CJEError
+from cje.inference.finding import Finding, Severity
 from cje.judges import (
     CallableOracle,
     CSVOracle,
@@ -23,13 +24,13 @@ from cje.judges import (
 )
 from cje.kernels.binning import equal_mass_bins
 from cje.pipeline.budget import Price
-from cje.pipeline.chunks import Row
+from cje.pipeline.chunks import Row, RowStream
 from cje.pipeline.config import OracleConfig, PipelineConfig
 from cje.pipeline.engine import Answer, Outcome, Recipe, Request
-from cje.pipeline.hashing import CallKeys
+from cje.pipeline.hashing import CallKeys, fingerprint
 from cje.pipeline.stages.base import CallStage
 
-__all__ = ["OracleStage", "draw_slice", "make_oracle"]
+__all__ = ["OracleStage", "draw_slice", "make_oracle", "report_labels", "slice_fingerprint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +101,47 @@ class OracleStage(CallStage):
 
 def make_oracle(config: OracleConfig) -> OracleSource:
     """The configured source of labels: a stronger model, a table of human labels, a function."""
-    if config.source == "model":
-        return ModelOracle(make_judge(config.judge))
     scale = Scale(*config.scale)
-    if config.source == "csv":
+    if config.judge is not None and config.source == "model":
+        return ModelOracle(make_judge(config.judge))
+    if config.path is not None and config.source == "csv":
         return CSVOracle(config.path, config.id_column, config.label_column, scale=scale)
     return CallableOracle(_imported(str(config.function)), scale=scale)
+
+
+def report_labels(rows: RowStream, config: OracleConfig) -> list[Finding]:
+    """How a table of labels fits the rows: labels that match no row are told, never dropped."""
+    source = make_oracle(config)
+    if not isinstance(source, CSVOracle):
+        return []
+    wanted = [
+        row["prompt_id"] for row in rows.select("prompt_id", "oracle_selected")
+        if row["oracle_selected"]
+    ]  # fmt: skip
+    report = source.join_report(wanted)
+    if not report.unused and not report.averaged:
+        return []
+    return [
+        Finding(
+            "label-join",
+            str(report),
+            Severity.WARNING if report.unused else Severity.INFO,
+            "check that the label file's ids are the data file's ids",
+            details={"matched": report.matched, "unused": len(report.unused)},
+        )
+    ]
+
+
+def slice_fingerprint(config: PipelineConfig, rows: RowStream) -> str:
+    """The slice depends on how it is drawn and, row by row, on all judged rows."""
+    oracle = config.oracle_config
+    drawn = {"fraction", "count", "design", "n_strata"}
+    return fingerprint(
+        "oracle_slice",
+        None if oracle is None else oracle.model_dump(mode="json", include=drawn),
+        config.seed,
+        [chunk.sha256 for chunk in rows.chunks],
+    )
 
 
 def draw_slice(config: OracleConfig, judge_score: pl.Series, seed: int) -> LabelSlice:

@@ -116,8 +116,9 @@ class TeacherForcing(CallStage):
 
 def _given(row: Row) -> float | None:
     """The logging log-prob that came with the data, else the one reported when generating."""
-    given = row["logp_given"]
-    return row["logp_generated"] if given is None else given
+    given: float | None = row["logp_given"]
+    generated: float | None = row["logp_generated"]
+    return generated if given is None else given
 
 
 class TargetPolicyStage:

@@ -1,0 +1,201 @@
+"""What a run still has to do, counted before it is done: planned work minus recorded work.
+
+A stage whose input is complete is counted exactly: its rows' keys are looked up in the store. A
+stage whose input does not exist yet is counted from the number of rows, and marked as estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from cje.pipeline.chunks import Chunk, RowStream, find_chunk
+from cje.pipeline.config import PipelineConfig, PriceConfig
+from cje.pipeline.stages.base import CallStage, chunk_name
+from cje.pipeline.stages.calibration import calibration_fingerprint
+from cje.pipeline.stages.calls import make_call_stage
+from cje.pipeline.stages.dataset import count_rows, dataset_chunks, dataset_fingerprint, read_rows
+from cje.pipeline.stages.oracle import slice_fingerprint
+from cje.pipeline.store import CallStore, RecipeTotals
+
+__all__ = ["RunPlan", "StagePlan", "make_plan"]
+
+CHARACTERS_PER_TOKEN = 4.0  # a usual figure for English; replaced by measured means once there are
+TEMPLATE_TOKENS = 150.0
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """The calls of one stage."""
+
+    stage: str
+    calls: int
+    done: int
+    exact: bool
+    prompt_tokens: float  # of the calls still to make
+    completion_tokens: float
+    cost: float
+
+    @property
+    def todo(self) -> int:
+        """Calls still to make."""
+        return self.calls - self.done
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The calls of a whole run."""
+
+    rows: int
+    stages: tuple[StagePlan, ...]
+
+    @property
+    def todo(self) -> int:
+        """Calls still to make."""
+        return sum(stage.todo for stage in self.stages)
+
+    @property
+    def cost(self) -> float:
+        """Expected money for the calls still to make."""
+        return sum(stage.cost for stage in self.stages)
+
+    def text(self) -> str:
+        """A table in plain text."""
+        lines = [
+            f"{self.rows} rows",
+            f"{'stage':<15}{'calls':>10}{'done':>10}{'to do':>10}{'tokens in':>13}"
+            f"{'tokens out':>13}{'cost':>12}",
+        ]
+        for s in self.stages:
+            about = "" if s.exact else "  (estimated)"
+            lines.append(
+                f"{s.stage:<15}{s.calls:>10}{s.done:>10}{s.todo:>10}{s.prompt_tokens:>13.0f}"
+                f"{s.completion_tokens:>13.0f}{s.cost:>12.4f}{about}"
+            )
+        lines.append(f"{'total':<15}{'':>20}{self.todo:>10}{'':>26}{self.cost:>12.4f}")
+        return "\n".join(lines)
+
+
+def make_plan(config: PipelineConfig, store: CallStore | None = None) -> RunPlan:
+    """Count the calls a run makes and has made. Nothing is written and no model is called."""
+    return _Planner(config, store).plan()
+
+
+class _Planner:
+    def __init__(self, config: PipelineConfig, store: CallStore | None) -> None:
+        self._config, self._store = config, store
+        self._work_dir = Path(config.work_dir)
+        self._totals = [] if store is None else store.totals()
+
+    def plan(self) -> RunPlan:
+        stream = self._dataset()
+        rows = count_rows(self._config.dataset) if stream is None else len(stream)
+        plans = []
+        for name in ("logging_policy", "judge", "oracle", "target_policy"):
+            if name == "oracle" and self._config.oracle_config is None:
+                continue
+            if name == "oracle":
+                stream = self._columns("oracle_slice", stream)
+            if name == "target_policy":
+                stream = self._columns("calibration", stream)
+            stage = make_call_stage(name, self._config)
+            calls, done, stream_after = self._count(stage, stream, rows)
+            plans.append(self._priced(stage, calls, done, stream is not None))
+            stream = stream_after
+        return RunPlan(rows, tuple(plans))
+
+    def _dataset(self) -> RowStream | None:
+        if self._store is None:
+            return None
+        name = dataset_fingerprint(self._config.dataset, self._config.chunk_rows)
+        chunks = dataset_chunks(self._work_dir, self._store, name)
+        return None if chunks is None else RowStream(self._work_dir, "dataset", chunks)
+
+    def _columns(self, stage: str, rows: RowStream | None) -> RowStream | None:
+        """The output of a stage without calls, where it is complete."""
+        if rows is None or self._store is None:
+            return None
+        if stage == "calibration":
+            name = calibration_fingerprint(self._config, rows)
+        else:
+            name = slice_fingerprint(self._config, rows)
+        chunks = [
+            find_chunk(self._work_dir, self._store, stage, chunk_name(name, c)) for c in rows.chunks
+        ]
+        return self._complete(stage, chunks)
+
+    def _complete(self, stage: str, chunks: Sequence[Chunk | None]) -> RowStream | None:
+        found = tuple(chunk for chunk in chunks if chunk is not None)
+        return RowStream(self._work_dir, stage, found) if len(found) == len(chunks) else None
+
+    def _count(
+        self, stage: CallStage, rows: RowStream | None, n_rows: int
+    ) -> tuple[int, int, RowStream | None]:
+        """(calls, calls done, the stage's output where it is complete)."""
+        if rows is None or self._store is None:
+            return self._expected(stage, n_rows), 0, None
+        calls = done = 0
+        fingerprint = stage.fingerprint
+        chunks: list[Chunk | None] = []
+        for source in rows.chunks:
+            name = chunk_name(fingerprint, source)
+            chunk = find_chunk(self._work_dir, self._store, stage.name, name)
+            chunks.append(chunk)
+            if chunk is not None and chunk.errors <= source.errors:
+                calls += chunk.calls
+                done += chunk.calls
+                continue
+            keys = {r.key for row in rows.load(source) for r in stage.requests(row)}
+            calls += len(keys)
+            done += self._store.count_known(list(keys))
+        return calls, done, self._complete(stage.name, chunks)
+
+    def _expected(self, stage: CallStage, n_rows: int) -> int:
+        config = self._config
+        if stage.name == "logging_policy":
+            return n_rows if stage.recipes else 0
+        if stage.name == "judge":
+            return n_rows * config.judge.repeats
+        if stage.name == "oracle" and config.oracle_config is not None:
+            fraction, count = config.oracle_config.fraction, config.oracle_config.count
+            return min(n_rows, count if count is not None else round(n_rows * (fraction or 1.0)))
+        return n_rows * len(stage.recipes) + min(n_rows, config.target_policy.replicates)
+
+    def _priced(self, stage: CallStage, calls: int, done: int, exact: bool) -> StagePlan:
+        """Tokens and money of what is left: measured means where calls were made, else a guess."""
+        todo = calls - done
+        n = max(1, len(stage.recipes))
+        tokens_in = tokens_out = cost = 0.0
+        for recipe in stage.recipes:
+            share = todo / n
+            prompt, completion = self._tokens_per_call(stage.name, recipe.keys.digest)
+            completion = min(completion, recipe.max_completion_tokens or completion)
+            tokens_in += share * prompt
+            tokens_out += share * completion
+            price = PriceConfig(
+                prompt_per_million=recipe.price.prompt_per_million,
+                completion_per_million=recipe.price.completion_per_million,
+            )
+            cost += share * (
+                prompt * price.prompt_per_million + completion * price.completion_per_million
+            ) / 1e6  # fmt: skip
+        return StagePlan(stage.name, calls, done, exact, tokens_in, tokens_out, cost)
+
+    def _tokens_per_call(self, stage: str, digest: bytes) -> tuple[float, float]:
+        measured: list[RecipeTotals] = [t for t in self._totals if t.digest == digest and t.calls]
+        if measured:
+            t = measured[0]
+            return t.prompt_tokens / t.calls, t.completion_tokens / t.calls
+        context = self._context_tokens()
+        longest = self._config.logging_policy.max_tokens if self._config.logging_policy else 256
+        if stage == "logging_policy":
+            return context, float(longest)
+        if stage == "target_policy":
+            return context + longest, 1.0
+        return context + longest + TEMPLATE_TOKENS, float(self._config.judge.max_tokens)
+
+    def _context_tokens(self) -> float:
+        sample = [len(row["context"]) for row in islice(read_rows(self._config.dataset), 200)]
+        return sum(sample) / len(sample) / CHARACTERS_PER_TOKEN
