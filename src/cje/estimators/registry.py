@@ -43,6 +43,51 @@ _ENTRIES = (
         "fresh",
         "calibrated mean of fresh draws, rectified by each policy's own labels",
     ),
+    EstimatorEntry(
+        "ips", "cje.estimators.importance:IPSEstimator", "logged", "importance weighting"
+    ),
+    EstimatorEntry(
+        "snips",
+        "cje.estimators.importance:SNIPSEstimator",
+        "logged",
+        "self-normalised importance weighting",
+    ),
+    EstimatorEntry(
+        "calibrated-ips",
+        "cje.estimators.calibrated_ips:CalibratedIPS",
+        "logged",
+        "importance weighting with weights projected on the judge score",
+    ),
+    EstimatorEntry(
+        "dr-cpo",
+        "cje.estimators.doubly_robust:DRCPOEstimator",
+        "both",
+        "doubly robust: outcome model on fresh draws plus weighted residual",
+    ),
+    EstimatorEntry(
+        "mrdr",
+        "cje.estimators.mrdr:MRDREstimator",
+        "both",
+        "doubly robust, outcome model fitted for least variance",
+    ),
+    EstimatorEntry(
+        "tmle",
+        "cje.estimators.tmle:TMLEEstimator",
+        "both",
+        "doubly robust, outcome model targeted; stays within [0, 1]",
+    ),
+    EstimatorEntry(
+        "tr-cpo",
+        "cje.estimators.triply_robust:TRCPOEstimator",
+        "both",
+        "doubly robust plus a weighted label correction",
+    ),
+    EstimatorEntry(
+        "stacked-dr",
+        "cje.estimators.stacked:StackedDREstimator",
+        "both",
+        "least-variance combination of dr-cpo, mrdr and tmle",
+    ),
 )
 REGISTRY: dict[str, EstimatorEntry] = {entry.name: entry for entry in _ENTRIES}
 

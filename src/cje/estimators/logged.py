@@ -1,0 +1,190 @@
+"""What every off-policy estimator starts from: logged rows, weights, labels, fresh draws, clusters.
+
+Everything is an array here, checked once; the estimators below add formulas only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.data import Codes, Dataset, PrecomputedSampler
+from cje.data.folds import get_folds
+from cje.diagnostics import check_weights_vary
+from cje.errors import CJEError
+from cje.kernels.clusters import cluster_sums
+
+__all__ = ["FreshDraws", "LoggedRows", "prepare_fresh", "prepare_logged"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class LoggedRows:
+    """Logged responses as arrays.
+
+    Attributes
+    ----------
+    policies : tuple of str
+        K target policies.
+    scores, labels : array (n,)
+        Judge score and label on [0, 1]; NaN = no label.
+    labelled : bool array (n,)
+    propensity : array (n,)
+        Probability with which each row was labelled.
+    raw, weights : array (n, K)
+        Importance weights unnormalised, and divided by their mean (Hajek).
+    clusters : int array (n,)
+        Prompt of each row, into `cluster_names`.
+    folds : int array (n,)
+        Cross-fitting fold of the row's prompt.
+    covariates : array (n, p), optional
+    """
+
+    policies: tuple[str, ...]
+    scores: FloatArray
+    labels: FloatArray
+    labelled: BoolArray
+    propensity: FloatArray
+    raw: FloatArray
+    weights: FloatArray
+    clusters: IntArray
+    cluster_names: Sequence[str]
+    folds: IntArray
+    n_folds: int
+    covariates: FloatArray | None
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def cluster_influence(self, rows: FloatArray, n_clusters: int) -> FloatArray:
+        """Per-row influence (n, K), summed within prompts."""
+        return cluster_sums(rows, self.clusters, n_clusters)
+
+
+@dataclass(frozen=True)
+class FreshDraws:
+    """Fresh draws of one target policy; `weight` makes every prompt count the same."""
+
+    scores: FloatArray
+    clusters: IntArray
+    weight: FloatArray  # sums to one
+    folds: IntArray
+    covariates: FloatArray | None
+    draws_per_prompt: float
+
+    def cluster_influence(self, values: FloatArray, n_clusters: int) -> FloatArray:
+        """Influence (G,) of the weighted mean of `values`."""
+        centred = self.weight * (values - float(self.weight @ values))
+        return cluster_sums(centred, self.clusters, n_clusters)
+
+
+def prepare_logged(
+    sampler: PrecomputedSampler,
+    *,
+    n_folds: int,
+    seed: int,
+    covariates: Sequence[str] = (),
+    same_as_logging: Sequence[str] = (),
+    use_mar: bool = False,
+    min_pi: float = 0.01,
+) -> LoggedRows:
+    """Check and collect the logged side of an off-policy problem."""
+    from cje.calibration.oracle_slice import labelling_propensity
+
+    data = sampler.dataset
+    check_weights_vary(sampler.log_ratios(clipped=False), sampler.target_policies, same_as_logging)
+    labels = sampler.oracle_labels()
+    labelled = np.isfinite(labels)
+    scores = sampler.judge_scores()
+    if data.label_propensity is not None:
+        propensity = np.maximum(data.label_propensity, min_pi)
+    elif labelled.any():
+        propensity = labelling_propensity(labelled, scores if use_mar else None, min_pi=min_pi)
+    else:
+        propensity = np.ones(len(labels))
+    return LoggedRows(
+        policies=sampler.target_policies,
+        scores=scores,
+        labels=labels,
+        labelled=labelled,
+        propensity=propensity,
+        raw=sampler.weight_matrix(normalised=False),
+        weights=sampler.weight_matrix(),
+        clusters=data.prompt_id.codes,
+        cluster_names=data.prompt_id.names,
+        folds=get_folds(data.prompt_id, n_folds, seed),
+        n_folds=n_folds,
+        covariates=_covariate_matrix(data, covariates),
+    )
+
+
+def prepare_fresh(
+    logged: LoggedRows,
+    fresh: Dataset,
+    *,
+    seed: int,
+    covariates: Sequence[str] = (),
+) -> tuple[list[FreshDraws], tuple[str, ...]]:
+    """Fresh draws of every target, and the names of all clusters (logged ones first)."""
+    missing = [name for name in logged.policies if name not in fresh.policy.names]
+    if missing:
+        raise CJEError(
+            f"no fresh draws of {', '.join(missing)}, which doubly robust estimators need",
+            hint="add draws of every target policy, or use calibrated-ips, which needs none",
+        )
+    if np.isnan(fresh.judge_score).any():
+        row = int(np.argmax(np.isnan(fresh.judge_score)))
+        raise CJEError("a fresh draw has no judge score", where=f"row {row} of the fresh draws")
+    codes, names = _align(fresh.prompt_id, logged.cluster_names)
+    folds = get_folds(fresh.prompt_id, logged.n_folds, seed)
+    matrix = _covariate_matrix(fresh, covariates)
+    parts = []
+    for name in logged.policies:
+        rows = np.flatnonzero(fresh.policy.mask(name))
+        prompt = codes[rows]
+        counts = np.bincount(prompt, minlength=len(names))
+        n_prompts = int(np.count_nonzero(counts))
+        parts.append(
+            FreshDraws(
+                scores=fresh.judge_score[rows],
+                clusters=prompt,
+                weight=1.0 / (counts[prompt] * n_prompts),
+                folds=folds[rows],
+                covariates=None if matrix is None else matrix[rows],
+                draws_per_prompt=len(rows) / n_prompts,
+            )
+        )
+    return parts, names
+
+
+def _align(prompts: Codes, known: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
+    """Codes of `prompts` in a vocabulary that starts with `known`."""
+    names = tuple(known)
+    if prompts.names == names:
+        return prompts.codes, names
+    table = {name: code for code, name in enumerate(names)}
+    lookup = np.fromiter(
+        (table.setdefault(name, len(table)) for name in prompts.names), np.int64, prompts.n_names
+    )
+    return lookup[prompts.codes], tuple(table)
+
+
+def _covariate_matrix(data: Dataset, names: Sequence[str]) -> FloatArray | None:
+    if not names:
+        return None
+    unknown = [name for name in names if name not in data.covariates]
+    if unknown:
+        raise CJEError(
+            "unknown covariate", value=unknown[0], hint=f"the data have {sorted(data.covariates)}"
+        )
+    matrix = np.column_stack([data.covariates[name] for name in names])
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0]
+        raise CJEError("a covariate is missing", where=f"row {row}, {names[column]}")
+    return matrix
