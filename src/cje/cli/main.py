@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
 
+from cje.cli.analyze import analyze
 from cje.errors import CJEError
 
 app = typer.Typer(
@@ -28,13 +30,27 @@ def _root(
         raise typer.Exit
 
 
+app.command()(analyze)
+
+
+# Typer carries its own copy of click in newer releases and imports click in older ones: the base of
+# its errors is found through one it exports.
+_UsageProblem: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
 def main() -> None:
-    """Entry point: a CJEError is printed as one message, without a traceback, with exit code 1."""
+    """Entry point: a CJEError or a usage error is one message, without a traceback, exit code 1."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except CJEError as error:
         typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        code = 1
+    except _UsageProblem as error:
+        error.show()
+        code = 1
+    except typer.Abort:
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":
