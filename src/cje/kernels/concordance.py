@@ -78,7 +78,7 @@ def concordance_pairs(
            comparable_second)  # fmt: skip
     back = np.empty(n, dtype=np.intp)
     back[order] = np.arange(n)
-    return PairCounts(*(column[back] for column in out))
+    return PairCounts(*(np.asarray(column[back], dtype=np.float64) for column in out))
 
 
 def _end_of_tied_deaths(t: FloatArray, e: BoolArray) -> IntArray:

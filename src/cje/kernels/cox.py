@@ -178,9 +178,10 @@ def cox_fit(
         return value - 0.5 * ridge * float(candidate @ candidate), terms
 
     value, terms = objective(beta)
-    converged, iteration = False, 0
+    converged, iterations = False, 0
     information = penalty
-    for iteration in range(1, max_iter + 1):
+    for _ in range(max_iter):
+        iterations += 1
         means = _means(sets, z, terms)
         gradient = death_sum - terms.weight @ means - ridge * beta
         rows = terms.risk * _accumulate(sets, terms.weight / terms.denominator)
@@ -200,7 +201,7 @@ def cox_fit(
         if done:
             converged = True
             break
-    return CoxFit(beta, information, value, converged, iteration)
+    return CoxFit(beta, information, value, converged, iterations)
 
 
 def _solve(matrix: FloatArray, vector: FloatArray) -> FloatArray:

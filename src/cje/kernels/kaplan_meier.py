@@ -62,7 +62,7 @@ def _product_limit(deaths: FloatArray, at_risk: FloatArray) -> FloatArray:
     """Running product of 1 - d/Y, exactly 0 where everybody at risk dies."""
     # Weights of resampled rows may be zero, so the risk set may be empty at the end.
     share = np.divide(deaths, at_risk, out=np.zeros_like(deaths), where=at_risk > 0)
-    return np.cumprod(np.clip(1.0 - share, 0.0, 1.0))
+    return np.asarray(np.cumprod(np.clip(1.0 - share, 0.0, 1.0)), dtype=np.float64)
 
 
 def kaplan_meier(time: FloatArray, event: BoolArray, w: FloatArray | None = None) -> StepFunction:

@@ -25,7 +25,7 @@ class Cells(NamedTuple):
 
 
 class LocalLinear(NamedTuple):
-    """A prepared smoother: cells, grid, kernel weights (grid, cells), interpolation (cells, grid)."""
+    """A prepared smoother: cells, grid, kernel weights (grid, cells), and interpolation."""
 
     cells: Cells
     grid: FloatArray
@@ -52,7 +52,7 @@ def pool_cells(x: FloatArray, w: FloatArray, max_cells: int = 1000) -> Cells:
     count = np.bincount(code)
     plain = np.bincount(code, weights=x) / count
     mean = np.divide(total, mass, out=plain, where=mass > 0)
-    return Cells(mean, mass, code)
+    return Cells(mean, mass.astype(np.float64), code)
 
 
 def _grid(x: FloatArray, mass: FloatArray, size: int) -> FloatArray:
@@ -78,7 +78,7 @@ def _bandwidth(x: FloatArray, mass: FloatArray, grid: FloatArray, frac: float) -
     position = np.clip(np.searchsorted(x, grid), 1, max(len(x) - 1, 1))
     gaps = np.abs(x[np.minimum(position[:, None] + [-2, -1, 0, 1], len(x) - 1)] - grid[:, None])
     nearest = np.min(np.where(gaps > 1e-12 * high.max(), gaps, np.inf), axis=1)
-    return np.maximum(high, np.where(np.isfinite(nearest), nearest, 1.0))
+    return np.asarray(np.maximum(high, np.where(np.isfinite(nearest), nearest, 1.0)))
 
 
 def interpolation(grid: FloatArray, x: FloatArray) -> FloatArray:

@@ -81,7 +81,7 @@ def integrated_brier_score(
     influences = np.column_stack([influence for _, influence in parts])
     span = float(grid[-1] - grid[0])
     value = float(np.trapezoid(values, grid)) / span
-    se = standard_error(np.trapezoid(influences, grid, axis=1) / span)
+    se = standard_error(np.asarray(np.trapezoid(influences, grid, axis=1)) / span)
     return MetricEstimate(
         "integrated Brier score", value, normal_interval(value, se, level), len(sample), se,
         {"times": grid.tolist(), "scores": values.tolist()},

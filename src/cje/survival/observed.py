@@ -121,15 +121,13 @@ def ipcw_weights(
     return weights
 
 
-def smooth_outcome(
-    prepared: LocalLinear, outcome: FloatArray, weight: FloatArray
-) -> ObservedRisk:
+def smooth_outcome(prepared: LocalLinear, outcome: FloatArray, weight: FloatArray) -> ObservedRisk:
     """Local linear smooth of an outcome and the covariance of its error.
 
     Residuals are inflated by leverage (HC2), so that the variance is not too small at the ends.
     """
     cells, n_cells = prepared.cells, len(prepared.cells.x)
-    mass = np.bincount(cells.code, weights=weight, minlength=n_cells)
+    mass = np.bincount(cells.code, weights=weight, minlength=n_cells).astype(np.float64)
     total = np.bincount(cells.code, weights=weight * outcome, minlength=n_cells)
     mean = np.divide(total, mass, out=np.zeros(n_cells), where=mass > 0)
     matrix = smoother_matrix(prepared, mass)
@@ -245,4 +243,4 @@ def _robust_lowess(
     )
     order = np.argsort(predicted, kind="stable")
     smooth = module.lowess(outcome, predicted, frac=frac, return_sorted=False)
-    return np.interp(grid, predicted[order], smooth[order])
+    return np.asarray(np.interp(grid, predicted[order], smooth[order]))

@@ -10,8 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from cje.errors import CJEError
 
-__all__ = ["SurvivalSample", "check_horizon", "check_probabilities", "check_real", "open_unit",
-           "survival_sample"]
+__all__ = [
+    "SurvivalSample",
+    "check_horizon",
+    "check_probabilities",
+    "check_real",
+    "open_unit",
+    "survival_sample",
+]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -1,0 +1,85 @@
+"""Recalibration of a survival model on new data: slope and baseline, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cje.kernels.cox import cox_baseline, risk_sets
+from cje.kernels.kaplan_meier import StepFunction
+from cje.survival.sample import check_real, survival_sample
+from cje.survival.slope import calibration_slope
+
+__all__ = ["BaselineHazard", "Recalibration", "fit_baseline", "recalibrate"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BaselineHazard:
+    """Cumulative baseline hazard as a step function; flat after the last event."""
+
+    times: FloatArray
+    cumulative: FloatArray
+
+    def at(self, t: ArrayLike) -> FloatArray:
+        """Cumulative hazard at `t`."""
+        step = StepFunction(self.times, self.cumulative, 0.0)
+        return step.at(np.asarray(t, dtype=np.float64))
+
+    def survival(self, log_risk: FloatArray, times: ArrayLike) -> FloatArray:
+        """S(t|x) = exp(-H0(t) exp(log_risk)) for each subject (rows) and time (columns)."""
+        exponent = np.exp(np.clip(log_risk, -500, 500))
+        return np.asarray(np.exp(-np.outer(exponent, self.at(times))))
+
+    def own_survival(self, log_risk: FloatArray, times: FloatArray) -> FloatArray:
+        """S(T_i|x_i): each subject at its own time."""
+        return np.asarray(np.exp(-self.at(times) * np.exp(np.clip(log_risk, -500, 500))))
+
+
+def fit_baseline(
+    log_risk: ArrayLike, event_times: ArrayLike, event_indicators: ArrayLike
+) -> BaselineHazard:
+    """Breslow's baseline (Efron's form at ties) given log-hazards, from the *training* data.
+
+    The log-hazards must belong to the rows that carry the times: a baseline built with any other
+    rows' risks is not the model's.
+    """
+    sample = survival_sample(event_times, event_indicators)
+    eta = check_real(log_risk, "log_risk", n=len(sample))
+    times, cumulative = cox_baseline(risk_sets(sample.time, sample.event), eta)
+    return BaselineHazard(times, cumulative)
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """S(t|x) = exp(-H0(t) exp(slope * log_risk)), slope and H0 from the recalibration data."""
+
+    slope: float
+    baseline: BaselineHazard
+
+    def log_risk(self, log_risk: ArrayLike) -> FloatArray:
+        """Recalibrated risk on the log-hazard scale."""
+        return self.slope * np.asarray(log_risk, dtype=np.float64)
+
+    def survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
+        """Recalibrated survival, subjects by times."""
+        return self.baseline.survival(self.log_risk(log_risk), times)
+
+    def own_survival(self, log_risk: ArrayLike, times: FloatArray) -> FloatArray:
+        """Recalibrated survival of each subject at its own time."""
+        return self.baseline.own_survival(self.log_risk(log_risk), times)
+
+
+def recalibrate(
+    log_risk: ArrayLike, event_times: ArrayLike, event_indicators: ArrayLike
+) -> Recalibration:
+    """Fit slope and baseline on data the model was not trained on; judge the result on a third set.
+
+    On the recalibration data themselves the slope of the result is one by construction.
+    """
+    eta = np.asarray(log_risk, dtype=np.float64)
+    slope = calibration_slope(eta, event_times, event_indicators).value
+    return Recalibration(slope, fit_baseline(slope * eta, event_times, event_indicators))
