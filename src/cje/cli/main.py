@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from cje.cli.analyze import analyze
+from cje.cli.run import resume, run, status, validate
 from cje.errors import CJEError
 
 app = typer.Typer(
@@ -31,6 +32,10 @@ def _root(
 
 
 app.command()(analyze)
+app.command()(run)
+app.command()(resume)
+app.command()(status)
+app.command()(validate)
 
 
 # Typer carries its own copy of click in newer releases and imports click in older ones: the base of

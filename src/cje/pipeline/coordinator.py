@@ -28,6 +28,7 @@ from cje.pipeline.hashing import fingerprint
 from cje.pipeline.local import LocalExecutor
 from cje.pipeline.lock import WorkFolderLock
 from cje.pipeline.manifest import Manifest
+from cje.pipeline.preflight import preflight
 from cje.pipeline.progress import Moment, NoProgress, Reporter
 from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
 from cje.pipeline.stages.calibration import calibrated_rewards, calibration_fingerprint
@@ -85,13 +86,15 @@ class CJEPipeline:
 
     def _run(self) -> PipelineResult:
         with self._opened():
-            rows = self._run_stage("dataset", self._load_dataset)
+            rows = dataset = self._run_stage("dataset", self._load_dataset)
+            self._check_servers(dataset)
             rows = self._run_stage("logging_policy", self._generate_logging_responses, rows)
             rows = self._run_stage("judge", self._score_with_judge, rows)
             if self.config.oracle_config is not None:
                 rows = self._run_stage("oracle", self._generate_oracle_labels, rows)
             rows = self._run_stage("calibration", self._calibrate_scores, rows)
             rows = self._run_stage("target_policy", self._compute_target_logprobs, rows)
+            self._store.record_stage("run", self._run_name(dataset), len(rows.chunks))
             return self._run_stage("estimation", self._run_estimators, rows)
 
     # -- stages ------------------------------------------------------------------------------
@@ -164,6 +167,21 @@ class CJEPipeline:
             write_atomically(self.work_dir / name, data)
         self._manifest.files(files)
         return result
+
+    def _check_servers(self, rows: RowStream) -> None:
+        """Probe the servers before anything is paid for; a finished run is not probed again."""
+        if self._store.find_stage("run", self._run_name(rows)) is not None:
+            return
+        failed = [check for check in preflight(self.config) if not check.ok]
+        if failed:
+            raise CJEError(
+                f"{failed[0].what}: {failed[0].says}",
+                hint="`cje validate` shows every check",
+            )
+
+    def _run_name(self, dataset: RowStream) -> str:
+        """Fingerprint of everything that decides the result."""
+        return fingerprint(self._manifest.settings, [chunk.sha256 for chunk in dataset.chunks])
 
     # -- running a stage ---------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from cje.errors import CJEError
 from cje.pipeline.disk import disk_error
 
-__all__ = ["WorkFolderLock"]
+__all__ = ["WorkFolderLock", "is_locked"]
 
 
 class WorkFolderLock:
@@ -63,3 +63,18 @@ class WorkFolderLock:
             return f" (process {json.loads(self._owner.read_text())['pid']})"
         except (OSError, ValueError, KeyError):
             return ""  # the other run has not written its name yet
+
+
+def is_locked(work_dir: Path) -> bool:
+    """Whether a run is using `work_dir` right now."""
+    path = work_dir / "lock.sqlite"
+    if not path.is_file():
+        return False
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError as error:
+        return "locked" in str(error)
+    finally:
+        connection.close()
+    return False

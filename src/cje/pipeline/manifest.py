@@ -35,6 +35,7 @@ class Manifest:
         settings["dataset"]["path"] = config.dataset.path.name
         if config.oracle_config is not None and config.oracle_config.path is not None:
             settings["oracle_config"]["path"] = config.oracle_config.path.name
+        self.settings: dict[str, Any] = settings
         self._data: dict[str, Any] = {
             "version": VERSION,
             "package": __version__,

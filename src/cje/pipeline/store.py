@@ -100,7 +100,7 @@ class CallStore:
     """
 
     def __init__(self, path: Path, *, durability: str = "normal", read_only: bool = False) -> None:
-        self.path = path
+        self.path, self._read_only = path, read_only
         self._groups = GroupCommit(self._commit)
         self._recipes: dict[bytes, int] = {}
         with disk_error(path.parent):
@@ -212,6 +212,8 @@ class CallStore:
             "INSERT OR IGNORE INTO calls (key, recipe, answer, attempts) VALUES (?, ?, ?, ?)",
             [(r.key, self._recipes[r.recipe], _text(r.answer), r.attempts) for r in done],
         )
+        # A call given up in an earlier run and answered now is no failure any more.
+        self._db.executemany("DELETE FROM failures WHERE key = ?", [(r.key,) for r in done])
         if lost:
             self._db.executemany(
                 "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)",
@@ -233,10 +235,11 @@ class CallStore:
         )
 
     def close(self) -> None:
-        """Fold the log into the file and close."""
+        """Fold the log into the file (unless read-only) and close."""
         try:
-            with disk_error(self.path.parent):
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if not self._read_only:
+                with disk_error(self.path.parent):
+                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             self._db.close()
 

@@ -1,0 +1,109 @@
+"""`cje run`, `resume`, `status`, `validate`: the pipeline from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+__all__ = ["resume", "run", "status", "validate"]
+
+CONFIG = typer.Argument(..., help="The run's YAML file.")
+LIMIT = typer.Option(None, "--limit", min=1, help="Only the first contexts: a trial.")
+EXECUTOR = typer.Option(None, "--executor", help="local or ray, instead of the file's choice.")
+
+
+def run(
+    config: Path = CONFIG,
+    limit: int | None = LIMIT,
+    executor: str | None = EXECUTOR,
+    quiet: bool = typer.Option(False, "--quiet", help="No progress."),
+) -> None:
+    """Take contexts through all seven stages; what an earlier run finished is kept."""
+    from cje.pipeline import CJEPipeline
+    from cje.pipeline.progress import NoProgress, make_reporter
+
+    settings = _load(config, limit, executor)
+    reporter = NoProgress() if quiet else make_reporter()
+    try:
+        result = CJEPipeline(settings, reporter=reporter).run()
+    except KeyboardInterrupt:
+        typer.echo("stopped; run the same command again to go on", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(result.summary())
+    typer.echo(f"\nfiles: {settings.work_dir / 'result'}")
+
+
+def resume(
+    config: Path = CONFIG, limit: int | None = LIMIT, executor: str | None = EXECUTOR
+) -> None:
+    """Go on with a run that was stopped (`cje run` again does the same)."""
+    from cje.errors import CJEError
+
+    settings = _load(config, limit, executor)
+    if not (settings.work_dir / "store.sqlite").is_file():
+        raise CJEError(
+            "there is nothing to resume in this work folder",
+            where=str(settings.work_dir),
+            hint="start with `cje run`",
+        )
+    run(config, limit, executor, quiet=False)
+
+
+def status(config: Path = CONFIG) -> None:
+    """How far a run is: calls, tokens, cost, errors. Works beside a running run."""
+    from cje.pipeline.config import load_config
+    from cje.pipeline.status import read_status
+
+    typer.echo(read_status(load_config(config).work_dir).text())
+
+
+def validate(
+    config: Path = CONFIG,
+    limit: int | None = LIMIT,
+    offline: bool = typer.Option(False, "--offline", help="Do not contact any server."),
+) -> None:
+    """Check configuration, keys and servers; print calls, tokens and cost. Spends next to nothing.
+
+    The probe of a server that scores is a handful of calls of a few tokens each.
+    """
+    from cje.pipeline.plan import make_plan
+    from cje.pipeline.preflight import check_keys, preflight
+    from cje.pipeline.store import CallStore
+
+    settings = _load(config, limit, None)
+    checks = list(check_keys(settings)) if offline else preflight(settings)
+    typer.echo(f"ok   configuration: {config}")
+    for check in checks:
+        typer.echo(check.text())
+    path = settings.work_dir / "store.sqlite"
+    plan = make_plan(settings, CallStore(path, read_only=True) if path.is_file() else None)
+    typer.echo(plan.text())
+    for line in _over_budget(settings, plan):
+        typer.echo(line)
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+def _load(config: Path, limit: int | None, executor: str | None) -> Any:
+    from cje.errors import CJEError
+    from cje.pipeline.config import load_config
+
+    changes: dict[str, Any] = {}
+    if executor is not None:
+        if executor not in ("local", "ray"):
+            raise CJEError("unknown executor", value=executor, hint="use local or ray")
+        changes["executor"] = executor
+    return load_config(config, limit=limit, **changes)
+
+
+def _over_budget(settings: Any, plan: Any) -> list[str]:
+    """What the budget will not allow, said before the run finds out."""
+    caps = settings.budget
+    found = []
+    if caps.max_calls is not None and plan.todo > caps.max_calls:
+        found.append(f"note: {plan.todo} calls are planned, budget.max_calls is {caps.max_calls}")
+    if caps.max_cost is not None and plan.cost > caps.max_cost:
+        found.append(f"note: about {plan.cost:.4f} is expected, budget.max_cost is {caps.max_cost}")
+    return found

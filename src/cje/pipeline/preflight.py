@@ -1,0 +1,92 @@
+"""Checks before a cent is spent: keys, and whether each server can do what it will be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cje.errors import CJEError
+from cje.judges import JudgeConfig
+from cje.models import Endpoint, run_sync, with_retries
+from cje.pipeline.config import PipelineConfig
+from cje.policies import PolicyConfig, make_runner
+
+__all__ = ["Check", "check_keys", "check_scoring", "preflight"]
+
+IN_PROCESS = ("ngram", "offline")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    what: str
+    ok: bool
+    says: str
+
+    def text(self) -> str:
+        """One line."""
+        return f"{'ok   ' if self.ok else 'FAIL '}{self.what}: {self.says}"
+
+
+def preflight(config: PipelineConfig) -> list[Check]:
+    """Every check of a run, in the order in which the run would meet it."""
+    return [*check_keys(config), *check_scoring(config)]
+
+
+def check_keys(config: PipelineConfig) -> Iterator[Check]:
+    """Whether the environment holds the key of every server (the key itself is never shown)."""
+    seen: set[tuple[str, str]] = set()
+    for where, endpoint in _endpoints(config):
+        variable = endpoint.key_variable()
+        if variable is None or (endpoint.provider, variable) in seen:
+            continue
+        seen.add((endpoint.provider, variable))
+        try:
+            endpoint.read_key()
+        except CJEError as error:
+            yield Check(f"key for {where}", False, str(error))
+        else:
+            yield Check(f"key for {where}", True, f"{variable} is set")
+
+
+def check_scoring(config: PipelineConfig) -> Iterator[Check]:
+    """Whether every policy's server can score a given response (teacher forcing)."""
+    policies = list(config.target_policies)
+    if config.logging_policy is not None and config.target_policy.rescore_logging:
+        policies.insert(0, config.logging_policy)
+    for policy in policies:
+        what = f"scoring under {policy.name}"
+        if policy.provider in IN_PROCESS:
+            yield Check(what, True, "exact, in this process")
+            continue
+        yield _probe(what, policy)
+
+
+def _probe(what: str, policy: PolicyConfig) -> Check:
+    runner = make_runner(policy)
+
+    async def look() -> Check:
+        try:
+            found = await with_retries(runner.aprobe)  # type: ignore[attr-defined]
+        except CJEError as error:
+            return Check(what, False, str(error))
+        finally:
+            await runner.aclose()
+        if not found.can_score:
+            return Check(what, False, f"{found.evidence_text()}. What to do: {found.hint}")
+        return Check(what, True, "; ".join([f"form {found.form}", *found.warnings]))
+
+    return run_sync(look())
+
+
+def _endpoints(config: PipelineConfig) -> Iterator[tuple[str, Endpoint]]:
+    parts: list[tuple[str, PolicyConfig | JudgeConfig | None]] = [
+        ("logging_policy", config.logging_policy),
+        ("judge", config.judge),
+        ("oracle_config", None if config.oracle_config is None else config.oracle_config.judge),
+        *((f"target policy {policy.name}", policy) for policy in config.target_policies),
+    ]
+    for where, part in parts:
+        if part is not None and part.provider not in IN_PROCESS:
+            yield where, part.endpoint_record()
