@@ -1,1 +1,70 @@
-"""Judges: ask a model (or a callable) for a score of a response, with its variance."""
+"""Judges: a rating with a variance, from a model, a scorer or a seeded stand-in; and oracles."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cje.judges.base import Judge, check_samples
+from cje.judges.config import JudgeConfig, parse_judge_config
+from cje.judges.label_slice import LabelSlice, draw_label_slice
+from cje.judges.offline import DeterministicJudge, OfflineJudge, lexical_quality
+from cje.judges.oracle import CallableOracle, CSVOracle, JoinReport, ModelOracle, OracleSource
+from cje.judges.parsing import Parsed, parse_verdict
+from cje.judges.template import JudgeTemplate, load_template, template_names
+from cje.judges.verdict import JudgedScore, VarianceMethod, Verdict, combine_verdicts
+
+if TYPE_CHECKING:
+    from cje.judges.api import APIJudge as APIJudge
+
+__all__ = [
+    "APIJudge",
+    "CSVOracle",
+    "CallableOracle",
+    "DeterministicJudge",
+    "JoinReport",
+    "Judge",
+    "JudgeConfig",
+    "JudgeTemplate",
+    "JudgedScore",
+    "LabelSlice",
+    "ModelOracle",
+    "OfflineJudge",
+    "OracleSource",
+    "Parsed",
+    "VarianceMethod",
+    "Verdict",
+    "check_samples",
+    "combine_verdicts",
+    "draw_label_slice",
+    "lexical_quality",
+    "load_template",
+    "make_judge",
+    "parse_judge_config",
+    "parse_verdict",
+    "template_names",
+]
+
+
+def make_judge(config: JudgeConfig | Mapping[str, Any]) -> Judge:
+    """The judge a config describes."""
+    parsed = parse_judge_config(config)
+    if parsed.provider != "offline":
+        from cje.judges.api import APIJudge
+
+        return APIJudge(parsed)
+    return OfflineJudge(
+        name=parsed.name,
+        bias=parsed.bias,
+        noise=parsed.noise,
+        n_repeats=parsed.repeats,
+        variance=parsed.variance,
+        seed=parsed.seed,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "APIJudge":
+        return importlib.import_module("cje.judges.api").APIJudge
+    raise AttributeError(f"module 'cje.judges' has no attribute {name!r}")

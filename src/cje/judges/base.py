@@ -1,0 +1,98 @@
+"""What every judge offers: one judgement at a time for the pipeline, batches for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from cje.data.judge_score import JudgeScore, JudgeScores
+from cje.errors import CJEError
+from cje.judges.verdict import JudgedScore, VarianceMethod, Verdict, combine_verdicts
+from cje.models import JSON, call_seed, gather_bounded, run_sync, with_retries
+
+__all__ = ["BaseJudge", "Judge", "check_samples"]
+
+
+class Judge(Protocol):
+    """One attempt a call; the caller makes `n_repeats` of them and combines."""
+
+    name: str
+    provider: str
+    n_repeats: int
+
+    async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict: ...
+
+    def combine(self, verdicts: Sequence[Verdict]) -> JudgedScore: ...
+
+    def score(self, context: str, response: str) -> JudgeScore: ...
+
+    def score_batch(self, samples: Sequence[Mapping[str, Any]]) -> JudgeScores: ...
+
+    def identity(self) -> dict[str, JSON]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class BaseJudge:
+    """The synchronous half of a judge, written once on top of `ajudge`."""
+
+    name: str
+    provider: str
+    n_repeats: int = 1
+    variance_method: VarianceMethod = "none"
+    concurrency: int = 16
+    seed: int = 0
+
+    async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
+        raise AssertionError("a judge defines ajudge")
+
+    def combine(self, verdicts: Sequence[Verdict]) -> JudgedScore:
+        """Several verdicts on one response as a mean and a variance."""
+        return combine_verdicts(verdicts, self.variance_method)
+
+    def score(self, context: str, response: str) -> JudgeScore:
+        """Judge one response."""
+        return self.judge_all([(context, response)])[0].score
+
+    def score_batch(self, samples: Sequence[Mapping[str, Any]]) -> JudgeScores:
+        """Judge many: mappings with ``context`` and ``response``; results in order.
+
+        Raises
+        ------
+        ModelCallError
+            Where a response cannot be judged after several attempts.
+        """
+        return JudgeScores.from_scores(j.score for j in self.judge_all(check_samples(samples)))
+
+    def judge_all(self, pairs: Sequence[tuple[str, str]]) -> list[JudgedScore]:
+        """Judge (context, response) pairs: `n_repeats` independent calls each."""
+        calls = [
+            partial(self._attempts, context, response, call_seed(self.seed, row, repeat))
+            for row, (context, response) in enumerate(pairs)
+            for repeat in range(self.n_repeats)
+        ]
+        verdicts = run_sync(gather_bounded(calls, self.concurrency))
+        step = self.n_repeats
+        return [self.combine(verdicts[at : at + step]) for at in range(0, len(verdicts), step)]
+
+    async def _attempts(self, context: str, response: str, seed: int) -> Verdict:
+        return await with_retries(partial(self.ajudge, context, response, seed=seed), seed=seed)
+
+    async def aclose(self) -> None:
+        """Nothing to close unless a judge holds connections."""
+
+
+def check_samples(samples: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(context, response) of each sample, or an error that names the sample and the field."""
+    pairs = []
+    for row, sample in enumerate(samples):
+        for field in ("context", "response"):
+            value = sample.get(field) if isinstance(sample, Mapping) else None
+            if not isinstance(value, str):
+                raise CJEError(
+                    f"a sample needs '{field}' as text", where=f"sample {row}", value=value,
+                    hint="samples are dicts with 'context' and 'response'",
+                )  # fmt: skip
+        pairs.append((sample["context"], sample["response"]))
+    return pairs

@@ -1,0 +1,109 @@
+"""What describes a judge: one validated record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from cje.errors import CJEError
+from cje.judges.verdict import VarianceMethod
+from cje.models import PROVIDERS, Endpoint
+
+__all__ = ["JudgeConfig", "parse_judge_config"]
+
+
+class JudgeConfig(BaseModel):
+    """A judge: which model, which question, and where its variance comes from.
+
+    Attributes
+    ----------
+    template : str
+        Name of a shipped template, or the path of a file.
+    scale : (low, high) or None
+        Another score range than the template's own.
+    rubric : str or None
+        Text put into the template's rubric.
+    variance : {"samples", "logprobs", "interval", "none"}
+        Repeated samples, the verdict tokens' log-probs, an interval the judge states, or none.
+    n_repeats : int or None
+        Independent calls a response (default: 5 for ``samples``, else 1).
+    temperature : float or None
+        Default: 1 for ``samples`` (repeats must be able to differ), else 0.
+    bias, noise : offline judge only
+        ``score = bias[0] + bias[1] * quality + noise``, cut to [0, 1].
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    name: str = "judge"
+    provider: str = "openai"
+    model: str = "offline"
+    base_url: str | None = None
+    api_key_env: str | None = None
+    api_version: str | None = None
+    revision: str | None = None
+    timeout: float = Field(60.0, gt=0)
+    extra_body: dict[str, Any] | None = None
+    template: str = "comprehensive_judge"
+    scale: tuple[float, float] | None = None
+    rubric: str | None = None
+    variance: VarianceMethod = "samples"
+    n_repeats: int | None = Field(None, ge=1)
+    temperature: float | None = Field(None, ge=0)
+    max_tokens: int = Field(512, ge=1)
+    structured: bool = True
+    seed: int = 0
+    bias: tuple[float, float] = (0.0, 1.0)
+    noise: float = Field(0.1, ge=0)
+
+    @field_validator("provider")
+    @classmethod
+    def _known_provider(cls, value: str) -> str:
+        if value != "offline" and value not in PROVIDERS:
+            raise ValueError(f"unknown provider {value!r}: use offline or one of {list(PROVIDERS)}")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.variance == "samples" and self.repeats < 2:
+            raise ValueError("variance 'samples' needs n_repeats of at least 2")
+        if self.variance == "samples" and self.temperature == 0 and self.provider != "offline":
+            raise ValueError(
+                "variance 'samples' needs a temperature above 0: at 0 all repeats are one answer"
+            )
+        if self.variance == "logprobs" and self.provider == "anthropic":
+            raise ValueError("this provider gives no log-probs: use variance 'samples'")
+        return self
+
+    @property
+    def repeats(self) -> int:
+        default = 5 if self.variance == "samples" else 1
+        return default if self.n_repeats is None else self.n_repeats
+
+    @property
+    def sampling_temperature(self) -> float:
+        default = 1.0 if self.variance == "samples" else 0.0
+        return default if self.temperature is None else self.temperature
+
+    def endpoint_record(self) -> Endpoint:
+        """The server part."""
+        return Endpoint(
+            provider=self.provider, model=self.model, base_url=self.base_url,
+            api_key_env=self.api_key_env, api_version=self.api_version, timeout=self.timeout,
+            revision=self.revision, extra_body=self.extra_body,
+        )  # fmt: skip
+
+
+def parse_judge_config(config: JudgeConfig | Mapping[str, Any]) -> JudgeConfig:
+    """A `JudgeConfig` from a mapping, with one plain error for all that is wrong in it."""
+    if isinstance(config, JudgeConfig):
+        return config
+    try:
+        return JudgeConfig.model_validate(dict(config))
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()
+        )
+        raise CJEError(f"the judge's configuration is wrong: {faults}") from error

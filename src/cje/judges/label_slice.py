@@ -1,0 +1,96 @@
+"""Which rows get a trusted label: drawn at random, each with a known probability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cje.errors import CJEError
+
+__all__ = ["LabelSlice", "draw_label_slice"]
+
+
+@dataclass(frozen=True)
+class LabelSlice:
+    """The rows drawn, and the probability each row had.
+
+    Estimators divide by `propensity`; a slice without it cannot be corrected for how it was drawn.
+    """
+
+    selected: NDArray[np.bool_]
+    propensity: NDArray[np.float64]
+
+
+def draw_label_slice(
+    n: int,
+    *,
+    fraction: float | None = None,
+    count: int | None = None,
+    strata: ArrayLike | None = None,
+    seed: int,
+) -> LabelSlice:
+    """Draw rows without replacement.
+
+    Without `strata`, every row has probability m/n. With `strata` (for instance bins of the judge
+    score) the m labels are spread evenly over the strata, as far as each has rows, and a row of
+    stratum h has probability m_h / n_h: rare scores get as many labels as common ones.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    fraction, count : exactly one of them
+        How many rows to label.
+    strata : array (n,) of int, optional
+    seed : int
+
+    Examples
+    --------
+    >>> drawn = draw_label_slice(100, fraction=0.2, seed=1)
+    >>> int(drawn.selected.sum()), float(drawn.propensity[0])
+    (20, 0.2)
+    """
+    m = _how_many(n, fraction, count)
+    codes = np.zeros(n, dtype=np.int64) if strata is None else np.asarray(strata)
+    if codes.shape != (n,):
+        raise CJEError("strata must have one value a row", value=codes.shape)
+    names, codes, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+    if m < len(sizes):
+        raise CJEError(
+            f"{m} labels cannot cover {len(sizes)} strata (one without labels has propensity 0)",
+            hint="label more rows, or use fewer strata",
+        )
+    takes = _spread(m, sizes)
+    selected = np.zeros(n, dtype=bool)
+    rng = np.random.default_rng(seed)
+    for stratum in range(len(names)):
+        rows = np.flatnonzero(codes == stratum)
+        selected[rng.permutation(rows)[: takes[stratum]]] = True
+    return LabelSlice(selected, (takes / sizes)[codes])
+
+
+def _how_many(n: int, fraction: float | None, count: int | None) -> int:
+    if n < 1:
+        raise CJEError("there are no rows to label", value=n)
+    if (fraction is None) == (count is None):
+        raise CJEError("give either fraction or count", value=(fraction, count))
+    if fraction is not None:
+        if not 0.0 < fraction <= 1.0:
+            raise CJEError("fraction must be in (0, 1]", value=fraction)
+        return max(1, round(fraction * n))
+    if count is None or not 1 <= count <= n:
+        raise CJEError(f"count must be between 1 and the {n} rows", value=count)
+    return count
+
+
+def _spread(m: int, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """m labels over strata: equal shares, what a small stratum cannot use goes to the others."""
+    takes = np.zeros(len(sizes), dtype=np.int64)
+    while (left := m - int(takes.sum())) > 0:
+        open_strata = np.flatnonzero(takes < sizes)
+        share = max(1, left // len(open_strata))
+        for stratum in open_strata[:left]:
+            takes[stratum] += min(share, sizes[stratum] - takes[stratum])
+    return takes

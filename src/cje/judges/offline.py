@@ -1,0 +1,129 @@
+"""Judges that need no server: a seeded one for development, and a wrapper for any scorer."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cje.data.judge_score import JudgeScore
+from cje.errors import CJEError
+from cje.judges.base import BaseJudge
+from cje.judges.verdict import VarianceMethod, Verdict
+from cje.models import JSON
+
+__all__ = ["DeterministicJudge", "OfflineJudge", "lexical_quality"]
+
+Scorer = Callable[[str, str], float]
+_HELPFUL = {
+    "help", "happy", "please", "thank", "open", "choose", "send", "reset", "change", "check",
+    "click", "use",
+}  # fmt: skip
+_UNHELPFUL = {"no", "not", "problem", "wrong", "else", "sorry", "know"}
+
+
+def lexical_quality(context: str, response: str) -> float:
+    """How helpful a short support answer reads, on [0, 1]: helpful less unhelpful words.
+
+    It stands in for the truth in the offline demo. Words shared with the context count too, so
+    that an answer about another subject is worth less.
+
+    Examples
+    --------
+    >>> ask = "How do I reset my password?"
+    >>> lexical_quality(ask, " Reset the password.") > lexical_quality(ask, " Not my problem.")
+    True
+    """
+    words = re.findall(r"[a-z']+", response.lower())
+    if not words:
+        return 0.0
+    subject = {word for word in re.findall(r"[a-z']+", context.lower()) if len(word) > 4}
+    points = sum((w in _HELPFUL) - (w in _UNHELPFUL) + 0.5 * (w in subject) for w in words)
+    return 1.0 / (1.0 + math.exp(-1.2 * points / math.sqrt(len(words))))
+
+
+class OfflineJudge(BaseJudge):
+    """A biased, noisy judge without a network: quality, distorted, with seeded noise.
+
+    Parameters
+    ----------
+    quality : callable
+        (context, response) to [0, 1].
+    bias : (float, float)
+        The judge sees ``bias[0] + bias[1] * quality``.
+    noise : float
+        Standard deviation of the noise of one judgement (before cutting to [0, 1]).
+    """
+
+    provider = "offline"
+
+    def __init__(
+        self,
+        quality: Scorer = lexical_quality,
+        *,
+        name: str = "judge",
+        bias: tuple[float, float] = (0.0, 1.0),
+        noise: float = 0.1,
+        n_repeats: int = 5,
+        variance: VarianceMethod = "samples",
+        seed: int = 0,
+    ) -> None:
+        self.quality, self.name, self.bias, self.noise = quality, name, bias, noise
+        self.n_repeats, self.variance_method, self.seed = n_repeats, variance, seed
+
+    async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
+        """One judgement: the same seed gives the same one."""
+        clean = self.bias[0] + self.bias[1] * float(self.quality(context, response))
+        drawn = clean + self.noise * float(np.random.default_rng(seed).standard_normal())
+        own = self.noise**2 if self.variance_method in ("logprobs", "interval") else None
+        return Verdict(min(1.0, max(0.0, drawn)), variance=None if own is None else min(own, 0.25))
+
+    def identity(self) -> dict[str, JSON]:
+        name = getattr(self.quality, "__qualname__", type(self.quality).__name__)
+        return {
+            "provider": self.provider,
+            "quality": f"{getattr(self.quality, '__module__', '')}:{name}",
+            "bias": list(self.bias),
+            "noise": self.noise,
+            "variance": self.variance_method,
+            "seed": self.seed,
+        }
+
+
+class DeterministicJudge(BaseJudge):
+    """Any scorer as a judge with variance 0.
+
+    Parameters
+    ----------
+    scorer : callable or object with ``score(context, response)``
+        Gives a number on [0, 1], or a `JudgeScore` whose mean is used.
+
+    Examples
+    --------
+    >>> DeterministicJudge(lambda context, response: 0.5).score("a", "b")
+    JudgeScore(mean=0.5, variance=0.0)
+    """
+
+    provider = "deterministic"
+
+    def __init__(self, scorer: Any, *, name: str = "judge") -> None:
+        function = getattr(scorer, "score", scorer)
+        if not callable(function):
+            raise CJEError("a scorer is a function of (context, response)", value=scorer)
+        self._function, self.name = function, name
+
+    async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
+        """The scorer's number."""
+        value = self._function(context, response)
+        return Verdict(float(value.mean if isinstance(value, JudgeScore) else value))
+
+    def identity(self) -> dict[str, JSON]:
+        named = self._function
+        qualname = getattr(named, "__qualname__", type(named).__name__)
+        return {
+            "provider": self.provider,
+            "scorer": f"{getattr(named, '__module__', '')}:{qualname}",
+        }

@@ -1,0 +1,194 @@
+"""Read a verdict out of a judge's answer: as JSON first, then tolerantly, and never by guessing.
+
+What the judged text says must not become its score. A tolerant reading therefore looks for a
+stated verdict only, ignores lines quoted from the judged text, and refuses an answer that states
+two different verdicts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cje.judges.template import JudgeTemplate
+from cje.models import BadOutputError
+
+__all__ = ["Parsed", "parse_verdict"]
+
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_FINAL = r"(?P<final>final|overall|total)?\s*"
+_STATED = re.compile(
+    rf"^[\s>*_#`\"'({{-]*{_FINAL}(?:score|rating)[\s*_`\"']*(?:is|of|[:=])[\s*_`\"']*"
+    rf"(?P<value>{_NUMBER})\s*(?P<unit>%|(?:/|out of)\s*{_NUMBER})?[\s.*_`\"',)}}]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BARE = re.compile(rf"^\s*(?P<value>{_NUMBER})\s*(?P<unit>%|(?:/|out of)\s*{_NUMBER})?[\s.]*$")
+_WORDS = {
+    "pass_fail": re.compile(
+        rf"^[\s>*_#`\"'({{-]*(?:{_FINAL}(?:verdict|result|decision)[\s*_`\"']*(?:is|[:=])[\s*_`\"']*)?"
+        r"(?P<value>pass|fail)[\s.*_`\"',)}!]*$",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+    "comparative": re.compile(
+        rf"^[\s>*_#`\"'({{-]*(?:{_FINAL}(?:winner|verdict|result|answer)[\s*_`\"']*(?:is|[:=])"
+        r"[\s*_`\"']*)?(?:response\s+)?(?P<value>a|b|tie)[\s.*_`\"',)}!]*$",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+}
+_FIELD = {"score": "score", "pass_fail": "verdict", "comparative": "winner"}
+_UNIT = {"pass": 1.0, "fail": 0.0, "a": 1.0, "b": 0.0, "tie": 0.5}
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A verdict on the template's own scale mapped to [0, 1].
+
+    Attributes
+    ----------
+    value : float
+    by : {"structured", "tolerant"}
+    interval : (float, float) or None
+        The judge's stated interval on [0, 1], where asked for.
+    """
+
+    value: float
+    by: Literal["structured", "tolerant"]
+    interval: tuple[float, float] | None = None
+
+
+def parse_verdict(raw: str, template: JudgeTemplate, judged: str = "") -> Parsed:
+    """The verdict in `raw`.
+
+    Parameters
+    ----------
+    raw : str
+        What the judge wrote.
+    template : JudgeTemplate
+        Its kind and declared range.
+    judged : str
+        The judged text; lines the judge quotes from it are not read.
+
+    Raises
+    ------
+    BadOutputError
+        With reason ``no_score``, ``ambiguous_score`` or ``score_out_of_range``.
+    """
+    whole = _as_object(raw)
+    if whole is not None:
+        return _from_fields(whole, template, raw, "structured")
+    text = _unquoted(raw, judged)
+    objects = [o for o in _objects(text) if _FIELD[template.kind] in o]
+    if objects:
+        found = [_from_fields(o, template, raw, "tolerant") for o in objects]
+        if len({parsed.value for parsed in found}) > 1:
+            raise _refusal("ambiguous_score", "the answer holds several verdicts", raw)
+        return found[-1]
+    return Parsed(_stated(text, template, raw), "tolerant")
+
+
+def _refusal(reason: str, what: str, raw: str) -> BadOutputError:
+    return BadOutputError(f"judge: {what}", reason=reason, raw=raw, value=raw)
+
+
+def _as_object(text: str) -> Mapping[str, Any] | None:
+    stripped = text.strip()
+    fence = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", stripped, re.DOTALL)
+    try:
+        value = json.loads(fence[1] if fence else stripped)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _objects(text: str) -> list[Mapping[str, Any]]:
+    """Every top-level JSON object inside a text."""
+    decoder, at = json.JSONDecoder(), 0
+    found: list[Mapping[str, Any]] = []
+    while (at := text.find("{", at)) >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+        at = end
+    return found
+
+
+def _unquoted(raw: str, judged: str) -> str:
+    """The answer without lines copied from the judged text."""
+    copied = {line.strip(" >*-\t\"'") for line in judged.splitlines()} - {""}
+    return "\n".join(line for line in raw.splitlines() if line.strip(" >*-\t\"'") not in copied)
+
+
+def _from_fields(
+    fields: Mapping[str, Any],
+    template: JudgeTemplate,
+    raw: str,
+    by: Literal["structured", "tolerant"],
+) -> Parsed:
+    name = _FIELD[template.kind]
+    value = fields.get(name)
+    if template.kind != "score":
+        word = value.strip().lower() if isinstance(value, str) else ""
+        if word not in _UNIT or (word in ("pass", "fail")) != (template.kind == "pass_fail"):
+            raise _refusal("no_score", f"'{name}' is not a verdict", raw)
+        return Parsed(_UNIT[word], by)
+    if isinstance(value, str):
+        return Parsed(_stated(value, template, raw), by, _interval(fields, template))
+    return Parsed(_in_range(value, template, raw), by, _interval(fields, template))
+
+
+def _interval(fields: Mapping[str, Any], template: JudgeTemplate) -> tuple[float, float] | None:
+    ends = [fields.get("lower"), fields.get("upper")]
+    if not all(isinstance(e, (int, float)) and math.isfinite(e) for e in ends):
+        return None
+    low, high = sorted(min(max(float(e), template.low), template.high) for e in ends)  # type: ignore[arg-type]
+    return template.to_unit(low), template.to_unit(high)
+
+
+def _in_range(value: Any, template: JudgeTemplate, raw: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise _refusal("no_score", "the score is not a number", raw)
+    if not template.low <= value <= template.high:
+        raise _refusal(
+            "score_out_of_range",
+            f"the score {value:g} is outside the declared {template.low:g} to {template.high:g}",
+            raw,
+        )
+    return template.to_unit(float(value))
+
+
+def _stated(text: str, template: JudgeTemplate, raw: str) -> float:
+    """The one verdict stated on a line of its own; a final one wins over others."""
+    pattern = _WORDS.get(template.kind, _STATED)
+    matches = list(pattern.finditer(text))
+    if not matches and template.kind == "score":
+        bare = _BARE.match(text)
+        matches = [bare] if bare else []
+    if not matches:
+        raise _refusal("no_score", "the answer states no verdict", raw)
+    final = [m for m in matches if m.groupdict().get("final")]
+    values = {_read(m, template, raw) for m in (final or matches)}
+    if len(values) > 1:
+        raise _refusal("ambiguous_score", "the answer states several verdicts", raw)
+    return values.pop()
+
+
+def _read(match: re.Match[str], template: JudgeTemplate, raw: str) -> float:
+    value = match["value"]
+    if template.kind != "score":
+        return _UNIT[value.lower()]
+    number, unit = float(value), match["unit"]
+    if unit == "%":
+        number = template.low + number / 100.0 * (template.high - template.low)
+    elif unit:
+        stated = re.search(_NUMBER, unit)
+        if stated is None or float(stated[0]) != template.high:
+            raise _refusal("score_out_of_range", "the score is on another scale", raw)
+    return _in_range(number, template, raw)

@@ -1,0 +1,135 @@
+"""One judgement, and how several become a mean with a variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from cje.data.judge_score import MAX_VARIANCE, JudgeScore
+from cje.errors import CJEError
+from cje.judges.template import JudgeTemplate
+from cje.models import JSON, BadOutputError, Completion, Usage
+
+__all__ = [
+    "JudgedScore",
+    "VarianceMethod",
+    "Verdict",
+    "combine_verdicts",
+    "moments_from_logprobs",
+    "variance_from_interval",
+]
+
+VarianceMethod = Literal["samples", "logprobs", "interval", "none"]
+# A stated 90% interval of a normal has this half-width in standard deviations.
+_Z90 = 1.6448536269514722
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One judgement of one response.
+
+    Attributes
+    ----------
+    score : float
+        On [0, 1].
+    raw : str
+        What the judge wrote.
+    parsed_by : {"structured", "tolerant", "computed"}
+    variance : float or None
+        This judgement's own variance, where its method gives one.
+    """
+
+    score: float
+    raw: str = ""
+    parsed_by: Literal["structured", "tolerant", "computed"] = "computed"
+    variance: float | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        JudgeScore(self.score, self.variance or 0.0)  # one place checks the ranges
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "score": self.score,
+            "raw": self.raw,
+            "parsed_by": self.parsed_by,
+            "variance": self.variance,
+            "usage": self.usage.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, JSON]) -> Verdict:
+        return cls(
+            data["score"], data["raw"], data["parsed_by"], data["variance"],
+            Usage.from_json(data["usage"]),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JudgedScore:
+    """A `JudgeScore`, how its variance was found, and from how many judgements."""
+
+    score: JudgeScore
+    method: VarianceMethod
+    n_verdicts: int
+
+
+def combine_verdicts(verdicts: Sequence[Verdict], method: VarianceMethod) -> JudgedScore:
+    r"""Mean and variance of one judgement of this response.
+
+    With repeats :math:`s_1..s_R` of own variances :math:`v_r` (0 where none), by the law of total
+    variance :math:`v = \frac1R\sum v_r + \frac1R\sum (s_r - \bar s)^2`. The divisor is R, not
+    R-1: values in [0, 1] then never have a variance above 1/4, so a judge's own output is always
+    valid.
+    """
+    if not verdicts:
+        raise CJEError("no verdicts to combine")
+    scores = np.array([verdict.score for verdict in verdicts])
+    own = np.array([verdict.variance or 0.0 for verdict in verdicts])
+    mean = min(1.0, max(0.0, math.fsum(scores.tolist()) / len(scores)))
+    spread = 0.0 if method == "none" else float(scores.var(ddof=0) + own.mean())
+    return JudgedScore(JudgeScore(mean, min(spread, MAX_VARIANCE)), method, len(verdicts))
+
+
+def variance_from_interval(interval: tuple[float, float]) -> float:
+    """Variance of a normal whose central 90% is the stated interval."""
+    return min(MAX_VARIANCE, ((interval[1] - interval[0]) / (2.0 * _Z90)) ** 2)
+
+
+def moments_from_logprobs(answer: Completion, template: JudgeTemplate) -> tuple[float, float]:
+    """Mean and variance of the verdict's distribution over the tokens the judge weighed.
+
+    The verdict token is the last one whose alternatives are verdicts on the declared scale; the
+    alternatives' probabilities are renormalised over the valid ones.
+    """
+    for entry in reversed(answer.top):
+        values, weights = [], []
+        for token, logprob in entry.items():
+            value = _token_value(token, template)
+            if value is not None and math.isfinite(logprob):
+                values.append(value)
+                weights.append(math.exp(logprob))
+        if values and sum(weights) > 0.5:
+            x, p = np.array(values), np.array(weights) / sum(weights)
+            mean = float(p @ x)
+            return min(1.0, mean), min(MAX_VARIANCE, float(p @ (x - mean) ** 2))
+    raise BadOutputError(
+        "judge: the verdict is not one token with known alternatives", reason="no_verdict_token",
+        raw=answer.text, hint="use a whole-number scale of one token, or variance: samples",
+    )  # fmt: skip
+
+
+def _token_value(token: str, template: JudgeTemplate) -> float | None:
+    word = token.strip(" \t\n\"'*:.").lower()
+    if template.kind == "pass_fail":
+        return {"pass": 1.0, "fail": 0.0}.get(word)
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    inside = template.low <= number <= template.high
+    return template.to_unit(number) if inside else None
