@@ -6,7 +6,49 @@ Names load on first use: the metrics need NumPy and SciPy alone, the estimators 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cje.classification.assessment import Assessment as Assessment
+    from cje.classification.assessment import NullReference as NullReference
+    from cje.classification.assessment import assess as assess
+    from cje.classification.assessment import null_reference as null_reference
+    from cje.classification.brier import CorpDecomposition as CorpDecomposition
+    from cje.classification.brier import brier_score as brier_score
+    from cje.classification.brier import corp_decomposition as corp_decomposition
+    from cje.classification.brier import corp_discrimination as corp_discrimination
+    from cje.classification.brier import corp_miscalibration as corp_miscalibration
+    from cje.classification.cumulative import CalibrationTest as CalibrationTest
+    from cje.classification.cumulative import kolmogorov_smirnov_error as kolmogorov_smirnov_error
+    from cje.classification.cumulative import kolmogorov_smirnov_test as kolmogorov_smirnov_test
+    from cje.classification.cumulative import kuiper_error as kuiper_error
+    from cje.classification.cumulative import kuiper_test as kuiper_test
+    from cje.classification.cumulative import spiegelhalter_test as spiegelhalter_test
+    from cje.classification.cumulative import spiegelhalter_z as spiegelhalter_z
+    from cje.classification.curves import calibration_curve as calibration_curve
+    from cje.classification.curves import class_wise_curves as class_wise_curves
+    from cje.classification.curves import confidence_curve as confidence_curve
+    from cje.classification.curves import top_label_curves as top_label_curves
+    from cje.classification.ece import class_wise_ece as class_wise_ece
+    from cje.classification.ece import confidence_ece as confidence_ece
+    from cje.classification.ece import debiased_ece as debiased_ece
+    from cje.classification.ece import expected_calibration_error as expected_calibration_error
+    from cje.classification.ece import maximum_calibration_error as maximum_calibration_error
+    from cje.classification.ece import mean_top_label_ece as mean_top_label_ece
+    from cje.classification.ece import top_label_ece as top_label_ece
+    from cje.classification.estimators import ClassWiseCalibrator as ClassWiseCalibrator
+    from cje.classification.estimators import ConfidenceCalibrator as ConfidenceCalibrator
+    from cje.classification.estimators import TopLabelCalibrator as TopLabelCalibrator
+    from cje.classification.parametric import BetaCalibrator as BetaCalibrator
+    from cje.classification.parametric import SigmoidCalibrator as SigmoidCalibrator
+    from cje.classification.parametric import TemperatureCalibrator as TemperatureCalibrator
+    from cje.classification.smooth import smooth_ece as smooth_ece
+    from cje.classification.smooth import smooth_ece_at as smooth_ece_at
+    from cje.classification.stepwise import CenteredIsotonicCalibrator as CenteredIsotonicCalibrator
+    from cje.classification.stepwise import HistogramCalibrator as HistogramCalibrator
+    from cje.classification.stepwise import IsotonicCalibrator as IsotonicCalibrator
+    from cje.classification.venn_abers import VennAbersCalibrator as VennAbersCalibrator
+    from cje.classification.verdicts import VerdictCalibrator as VerdictCalibrator
 
 _HOME = {
     "BetaCalibrator": "parametric",
@@ -19,6 +61,36 @@ _HOME = {
     "ClassWiseCalibrator": "estimators",
     "ConfidenceCalibrator": "estimators",
     "TopLabelCalibrator": "estimators",
+    "Assessment": "assessment",
+    "NullReference": "assessment",
+    "assess": "assessment",
+    "null_reference": "assessment",
+    "CorpDecomposition": "brier",
+    "brier_score": "brier",
+    "corp_decomposition": "brier",
+    "corp_discrimination": "brier",
+    "corp_miscalibration": "brier",
+    "CalibrationTest": "cumulative",
+    "kolmogorov_smirnov_error": "cumulative",
+    "kolmogorov_smirnov_test": "cumulative",
+    "kuiper_error": "cumulative",
+    "kuiper_test": "cumulative",
+    "spiegelhalter_test": "cumulative",
+    "spiegelhalter_z": "cumulative",
+    "calibration_curve": "curves",
+    "class_wise_curves": "curves",
+    "confidence_curve": "curves",
+    "top_label_curves": "curves",
+    "class_wise_ece": "ece",
+    "confidence_ece": "ece",
+    "debiased_ece": "ece",
+    "expected_calibration_error": "ece",
+    "maximum_calibration_error": "ece",
+    "mean_top_label_ece": "ece",
+    "top_label_ece": "ece",
+    "smooth_ece": "smooth",
+    "smooth_ece_at": "smooth",
+    "VerdictCalibrator": "verdicts",
 }
 
 __all__ = sorted(_HOME)

@@ -18,7 +18,10 @@ __all__ = [
     "check_multiclass",
     "check_weights",
     "check_whole_number",
+    "column_labels",
     "encode_labels",
+    "lookup",
+    "top_class",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -141,9 +144,20 @@ def encode_labels(y_true: ArrayLike, n_classes: int, labels: ArrayLike | None) -
     y = np.asarray(y_true)
     if y.ndim != 1:
         raise CJEError("y_true must be one-dimensional", value=y.shape)
+    if labels is None and _are_columns(y, n_classes):
+        return y.astype(np.int64, copy=False)
+    return lookup(y, column_labels(y, n_classes, labels))
+
+
+def _are_columns(y: NDArray[Any], n_classes: int) -> bool:
+    return bool(y.dtype.kind in "iub" and len(y) and y.min() >= 0 and y.max() < n_classes)
+
+
+def column_labels(y: NDArray[Any], n_classes: int, labels: ArrayLike | None) -> NDArray[Any]:
+    """Label of each column, by the rule of `encode_labels`."""
     if labels is None:
-        if y.dtype.kind in "iub" and len(y) and y.min() >= 0 and y.max() < n_classes:
-            return y.astype(np.int64, copy=False)
+        if _are_columns(y, n_classes):
+            return np.arange(n_classes)
         names = np.unique(y)
         if len(names) != n_classes:
             raise CJEError(
@@ -154,7 +168,7 @@ def encode_labels(y_true: ArrayLike, n_classes: int, labels: ArrayLike | None) -
         names = np.asarray(labels)
         if names.shape != (n_classes,) or len(np.unique(names)) != n_classes:
             raise CJEError("labels must name each column of y_prob once", value=names.tolist())
-    return lookup(y, names)
+    return names
 
 
 def lookup(y: NDArray[Any], names: NDArray[Any]) -> IntArray:
@@ -198,3 +212,9 @@ def check_whole_number(value: Any, name: str, *, minimum: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise CJEError(f"{name} must be a whole number of at least {minimum}", value=value)
     return int(value)
+
+
+def top_class(p: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Most probable class of each row (the first among equals) and its probability."""
+    labels = np.argmax(p, axis=1)
+    return labels, p[np.arange(len(p)), labels]

@@ -22,14 +22,14 @@ from sklearn.utils.validation import (
 )
 
 from cje.classification import crossfit
-from cje.classification._arrays import FloatArray, IntArray, check_distribution
-from cje.classification.calibrators import apply_calibrator, resolve_calibrator
+from cje.classification._arrays import FloatArray, IntArray, check_distribution, top_class
+from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     TopLabelMaps,
+    apply_class_wise,
     fit_class_wise,
     fit_top_label,
     replace_top,
-    top_class,
 )
 from cje.errors import CJEError
 from cje.inference.finding import Finding, Severity
@@ -349,13 +349,4 @@ class ClassWiseCalibrator(_CalibratedClassifier):
         self.maps_ = fit_class_wise(p, codes, w, calibrator)
 
     def _calibrate(self, p: FloatArray) -> FloatArray:
-        columns = [
-            apply_calibrator(fitted, np.ascontiguousarray(p[:, k]))
-            for k, fitted in enumerate(self.maps_)
-        ]
-        out = np.column_stack(columns)
-        if not self.normalise:
-            return out
-        total = out.sum(axis=1, keepdims=True)
-        # Every map may say zero; the classifier's own distribution is then all that is known.
-        return np.where(total > 0.0, out / np.where(total > 0.0, total, 1.0), p)
+        return apply_class_wise(self.maps_, p, normalise=self.normalise)

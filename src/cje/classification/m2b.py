@@ -28,23 +28,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.classification._arrays import FloatArray, IntArray
+from cje.classification._arrays import FloatArray, IntArray, top_class
 from cje.classification.calibrators import Calibrator, apply_calibrator, fit_calibrator
 
 __all__ = [
     "TopLabelMaps",
+    "apply_class_wise",
     "fit_class_wise",
     "fit_top_label",
     "group_rows",
     "replace_top",
-    "top_class",
 ]
-
-
-def top_class(p: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Most probable class of each row (the first among equals) and its probability."""
-    labels = np.argmax(p, axis=1)
-    return labels, p[np.arange(len(p)), labels]
 
 
 def group_rows(labels: IntArray, n_classes: int) -> list[IntArray]:
@@ -135,3 +129,19 @@ def fit_class_wise(
         fit_calibrator(calibrator, np.ascontiguousarray(p[:, k]), (codes == k).astype(float), w)
         for k in range(p.shape[1])
     ]
+
+
+def apply_class_wise(
+    maps: Sequence[Calibrator], p: FloatArray, *, normalise: bool = True
+) -> FloatArray:
+    """Calibrated columns, divided by their row's sum unless `normalise` is off.
+
+    Where every map says zero, the classifier's own distribution is all that is known.
+    """
+    out = np.column_stack(
+        [apply_calibrator(fitted, np.ascontiguousarray(p[:, k])) for k, fitted in enumerate(maps)]
+    )
+    if not normalise:
+        return out
+    total = out.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, out / np.where(total > 0.0, total, 1.0), p)

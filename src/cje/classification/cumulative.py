@@ -1,0 +1,223 @@
+r"""Calibration errors of cumulative sums: Kolmogorov-Smirnov and Kuiper, with tests.
+
+With rows sorted by score, :math:`C_k = \frac1W \sum_{i \le k} w_i (y_i - p_i)`, read at the last
+row of each distinct score. Kolmogorov-Smirnov is :math:`\max |C|`, Kuiper :math:`\max C - \min C`
+with :math:`C_0 = 0`. Under calibration :math:`C` is close to Brownian motion run to time
+:math:`\sum w_i^2 p_i (1-p_i) / W^2`, and the p-values are those of its largest absolute value and
+of its range. No bins, no bandwidth.
+
+References
+----------
+Arrieta-Ibarra, Gujral, Tannen, Tygert and Xu (2022), "Metrics of calibration for probabilistic
+predictions", JMLR 23. Feller (1951), "The asymptotic distribution of the range".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from cje.classification._arrays import FloatArray, check_binary
+from cje.errors import CJEError
+
+__all__ = [
+    "CalibrationTest",
+    "kolmogorov_smirnov_error",
+    "kolmogorov_smirnov_test",
+    "kuiper_error",
+    "kuiper_test",
+    "spiegelhalter_test",
+    "spiegelhalter_z",
+]
+
+
+class CalibrationTest(NamedTuple):
+    """A test statistic and its p-value under perfect calibration."""
+
+    statistic: float
+    p_value: float
+
+
+def _path(y: FloatArray, p: FloatArray, w: FloatArray | None) -> FloatArray:
+    """The cumulative gap after each distinct score, from zero."""
+    order = np.argsort(p)
+    score = p[order]
+    gap = y[order] - score
+    if w is not None:
+        gap *= w[order]
+    path = np.cumsum(gap) / (len(p) if w is None else w.sum())
+    last = np.append(score[1:] != score[:-1], True)
+    return np.concatenate(([0.0], path[last]))
+
+
+def _null_sd(p: FloatArray, w: FloatArray | None) -> float:
+    if w is None:
+        return float(np.sqrt(p @ (1.0 - p)) / len(p))
+    return float(np.sqrt((w * w) @ (p * (1.0 - p))) / w.sum())
+
+
+def sup_survival(x: float) -> float:
+    """P(max |B| > x) for Brownian motion B on [0, 1]."""
+    if x <= 0.0:
+        return 1.0
+    k = np.arange(50)
+    terms = (-1.0) ** k / (2 * k + 1) * np.exp(-(((2 * k + 1) * np.pi / x) ** 2) / 8.0)
+    return float(np.clip(1.0 - 4.0 / np.pi * terms.sum(), 0.0, 1.0))
+
+
+def range_survival(x: float) -> float:
+    """P(max B - min B > x) for Brownian motion B on [0, 1]; integrated from Feller's density."""
+    if x < 0.4:  # the probability of a smaller range is below 1e-12
+        return 1.0
+    k = np.arange(1, 200)
+    return float(np.clip(8.0 * ((-1.0) ** (k - 1) * k * ndtr(-k * x)).sum(), 0.0, 1.0))
+
+
+def kolmogorov_smirnov_error(
+    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Largest absolute cumulative gap. Parameters as in `smooth_ece`.
+
+    Examples
+    --------
+    >>> kolmogorov_smirnov_error([0, 1], [0.5, 0.5])
+    0.0
+    """
+    return float(np.abs(_path(*check_binary(y_true, y_prob, sample_weight))).max())
+
+
+def kuiper_error(
+    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Range of the cumulative gap. Parameters as in `smooth_ece`.
+
+    Examples
+    --------
+    >>> kuiper_error([0, 1], [0.25, 0.75])
+    0.125
+    """
+    return float(np.ptp(_path(*check_binary(y_true, y_prob, sample_weight))))
+
+
+def _test(statistic: float, sd: float, survival: Callable[[float], float]) -> CalibrationTest:
+    if sd == 0.0:  # every score is 0 or 1: calibrated exactly if every outcome agrees
+        return CalibrationTest(statistic, 1.0 if statistic == 0.0 else 0.0)
+    return CalibrationTest(statistic, survival(statistic / sd))
+
+
+def kolmogorov_smirnov_test(
+    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> CalibrationTest:
+    """Kolmogorov-Smirnov error with its asymptotic p-value. Parameters as in `smooth_ece`.
+
+    Examples
+    --------
+    >>> kolmogorov_smirnov_test([0, 1], [0.5, 0.5]).p_value
+    1.0
+    """
+    y, p, w = check_binary(y_true, y_prob, sample_weight)
+    return _test(float(np.abs(_path(y, p, w)).max()), _null_sd(p, w), sup_survival)
+
+
+def kuiper_test(
+    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> CalibrationTest:
+    """Kuiper error with its asymptotic p-value. Parameters as in `smooth_ece`."""
+    y, p, w = check_binary(y_true, y_prob, sample_weight)
+    return _test(float(np.ptp(_path(y, p, w))), _null_sd(p, w), range_survival)
+
+
+def kolmogorov_smirnov_limits(
+    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+) -> tuple[float, float]:
+    """Limits for the population's largest absolute cumulative gap."""
+    value = float(np.abs(_path(y, p, w)).max())
+    return _path_limits(value, y, p, w, level, sup_survival)
+
+
+def kuiper_limits(
+    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+) -> tuple[float, float]:
+    """Limits for the range of the population's cumulative gap."""
+    return _path_limits(float(np.ptp(_path(y, p, w))), y, p, w, level, range_survival)
+
+
+def _path_limits(
+    value: float,
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    level: float,
+    survival: Callable[[float], float],
+) -> tuple[float, float]:
+    """Limits for an excursion of the cumulative gap.
+
+    Below: the statistic less the quantile of the noise's own excursion, a simultaneous band
+    projected. Above: the excursion is the value at one place (or the difference of two), so a
+    pointwise band is enough.
+    """
+    share = np.full(len(p), 1.0 / len(p)) if w is None else w / w.sum()
+    squares = float(share @ share)
+    # Two pseudo-rows' worth of variance: outcomes that all agree are not noiseless.
+    sd = float(np.sqrt((share**2) @ (y - p) ** 2 + 2.0 * squares**2))
+    error = (1.0 - level) / 2.0
+    quantile = brentq(lambda x: survival(x) - error, 0.5, 20.0)
+    return max(value - quantile * sd, 0.0), value - float(ndtri(error)) * sd
+
+
+def _spiegelhalter(y: FloatArray, p: FloatArray, w: FloatArray | None) -> tuple[FloatArray, float]:
+    """The terms of Spiegelhalter's sum, and its standard deviation under calibration."""
+    weight = np.ones(len(p)) if w is None else w
+    slope = weight * (1.0 - 2.0 * p)
+    sd = float(np.sqrt((slope**2) @ (p * (1.0 - p))))
+    if sd == 0.0:
+        raise CJEError(
+            "Spiegelhalter's z is undefined: every y_prob is 0, 1/2 or 1",
+            hint="use kolmogorov_smirnov_test",
+        )
+    return slope * (y - p), sd
+
+
+def spiegelhalter_z(
+    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Spiegelhalter's :math:`z = \sum (1-2p)(y-p) / \sqrt{\sum (1-2p)^2 p(1-p)}`.
+
+    The Brier score less its expectation under calibration, in standard deviations: standard normal
+    for a calibrated model, positive for an overconfident one. Parameters as in `smooth_ece`.
+
+    References
+    ----------
+    Spiegelhalter (1986), "Probabilistic prediction in patient management and clinical trials".
+
+    Examples
+    --------
+    >>> spiegelhalter_z([0, 1, 1, 0], [0.1, 0.9, 0.9, 0.1]) < 0
+    True
+    """
+    terms, sd = _spiegelhalter(*check_binary(y_true, y_prob, sample_weight))
+    return float(terms.sum() / sd)
+
+
+def spiegelhalter_test(
+    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> CalibrationTest:
+    """Spiegelhalter's z with its two-sided p-value. Parameters as in `smooth_ece`."""
+    z = spiegelhalter_z(y_true, y_prob, sample_weight=sample_weight)
+    return CalibrationTest(z, float(2.0 * ndtr(-abs(z))))
+
+
+def spiegelhalter_limits(
+    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+) -> tuple[float, float]:
+    """Limits for the population's mean term, in units of the null standard deviation of the sum."""
+    terms, sd = _spiegelhalter(y, p, w)
+    centred = terms - terms.mean()
+    reach = -float(ndtri((1.0 - level) / 2.0)) * float(np.sqrt(centred @ centred)) / sd
+    z = float(terms.sum() / sd)
+    return z - reach, z + reach

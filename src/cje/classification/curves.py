@@ -1,0 +1,178 @@
+"""Reliability curves of classifiers as the project's one `CalibrationCurve`.
+
+The band is Clopper-Pearson's for the mean outcome of each bin; the simultaneous one (the default)
+holds all bins at once, by Sidak's correction.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cje.classification._arrays import (
+    FloatArray,
+    check_binary,
+    check_multiclass,
+    column_labels,
+    top_class,
+)
+from cje.classification.bins import Strategy
+from cje.classification.brier import proportion_limits
+from cje.classification.ece import binary_cells
+from cje.errors import CJEError
+from cje.inference.curve import CalibrationCurve
+from cje.inference.intervals import check_level
+
+__all__ = ["calibration_curve", "class_wise_curves", "confidence_curve", "top_label_curves"]
+
+_WORDS = {"x": "predicted probability", "y": "observed frequency"}
+_TOP_WORDS = {"x": "confidence", "y": "accuracy"}
+Band = Literal["simultaneous", "pointwise"]
+
+
+def _curve(
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    n_bins: int,
+    strategy: str,
+    level: float,
+    band: str,
+    words: dict[str, str],
+) -> CalibrationCurve:
+    cells = binary_cells(y, p, w, n_bins, strategy)
+    error = (1.0 - check_level(level)) / 2.0
+    if band == "simultaneous":
+        error = -np.expm1(np.log1p(-2.0 * error) / len(cells.cell)) / 2.0
+    elif band != "pointwise":
+        raise CJEError("unknown band", value=band, hint="simultaneous or pointwise")
+    low, high = proportion_limits(cells, error)
+    return CalibrationCurve(
+        x=cells.mean_p,
+        observed=cells.mean_y,
+        low=low,
+        high=high,
+        counts=cells.weight,
+        level=level,
+        band=band,
+        x_label=words["x"],
+        y_label=words["y"],
+        title=words["title"],
+    )
+
+
+def calibration_curve(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    n_bins: int = 15,
+    strategy: Strategy = "uniform",
+    *,
+    level: float = 0.95,
+    band: Band = "simultaneous",
+    sample_weight: ArrayLike | None = None,
+    title: str = "",
+) -> CalibrationCurve:
+    """Observed frequency against predicted probability, bin by bin, for a 0/1 outcome.
+
+    Parameters
+    ----------
+    y_true, y_prob, n_bins, strategy, sample_weight
+        As in `expected_calibration_error`.
+    level : float
+        Nominal coverage of the band.
+    band : {"simultaneous", "pointwise"}
+    title : str
+
+    Examples
+    --------
+    >>> curve = calibration_curve([0, 1, 1, 1], [0.2, 0.2, 0.9, 0.9], n_bins=2)
+    >>> curve.observed.tolist(), curve.counts.tolist()
+    ([0.5, 1.0], [2.0, 2.0])
+    """
+    y, p, w = check_binary(y_true, y_prob, sample_weight)
+    return _curve(
+        y, p, w, n_bins, strategy, level, band,
+        _WORDS | {"title": title},
+    )  # fmt: skip
+
+
+def confidence_curve(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    n_bins: int = 15,
+    strategy: Strategy = "uniform",
+    *,
+    level: float = 0.95,
+    band: Band = "simultaneous",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    title: str = "",
+) -> CalibrationCurve:
+    """Accuracy of the most probable class against its probability, all classes together.
+
+    Parameters as in `calibration_curve` and `confidence_ece`.
+    """
+    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
+    top, score = top_class(p)
+    return _curve(
+        (top == codes).astype(np.float64), score, w, n_bins, strategy, level, band,
+        _TOP_WORDS | {"title": title},
+    )  # fmt: skip
+
+
+def top_label_curves(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    n_bins: int = 15,
+    strategy: Strategy = "uniform",
+    *,
+    level: float = 0.95,
+    band: Band = "simultaneous",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> dict[Any, CalibrationCurve]:
+    """One confidence curve for each label that is predicted, over the rows that predict it.
+
+    Keys are the entries of `labels`, or column numbers. A simultaneous band holds within one curve.
+    """
+    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
+    names = column_labels(np.asarray(y_true), p.shape[1], labels).tolist()
+    top, score = top_class(p)
+    curves = {}
+    for k in np.unique(top if w is None else top[w > 0.0]).tolist():
+        rows = top == k
+        curves[names[k]] = _curve(
+            (codes[rows] == k).astype(np.float64), score[rows], None if w is None else w[rows],
+            n_bins, strategy, level, band,
+            _TOP_WORDS | {"title": f"predicted: {names[k]}"},
+        )  # fmt: skip
+    return curves
+
+
+def class_wise_curves(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    n_bins: int = 15,
+    strategy: Strategy = "uniform",
+    *,
+    level: float = 0.95,
+    band: Band = "simultaneous",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> dict[Any, CalibrationCurve]:
+    """One curve for each class: how often it occurs against its predicted probability.
+
+    Keys are the entries of `labels`, or column numbers. A simultaneous band holds within one curve.
+    """
+    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
+    names = column_labels(np.asarray(y_true), p.shape[1], labels).tolist()
+    return {
+        names[k]: _curve(
+            (codes == k).astype(np.float64), np.ascontiguousarray(p[:, k]), w,
+            n_bins, strategy, level, band,
+            _WORDS | {"title": f"class: {names[k]}"},
+        )
+        for k in range(p.shape[1])
+    }  # fmt: skip
