@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cje.calibration.oracle_slice import OracleSliceConfig as OracleSliceConfig
     from cje.calibration.oracle_slice import augmentation as augmentation
     from cje.calibration.oracle_slice import labelling_propensity as labelling_propensity
+    from cje.calibration.oracle_slice import projected_augmentation as projected_augmentation
     from cje.calibration.oracle_slice import weight_given_score as weight_given_score
     from cje.calibration.result import CalibrationResult as CalibrationResult
     from cje.calibration.reward_model import CrossFittedRewardModel as CrossFittedRewardModel
@@ -37,6 +38,7 @@ _HOME = {
     "OracleSliceConfig": "oracle_slice",
     "augmentation": "oracle_slice",
     "labelling_propensity": "oracle_slice",
+    "projected_augmentation": "oracle_slice",
     "weight_given_score": "oracle_slice",
     "CalibrationResult": "result",
     "CrossFittedRewardModel": "reward_model",

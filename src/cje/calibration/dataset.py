@@ -102,7 +102,8 @@ def calibrate_from_raw_data(
 
     Examples
     --------
-    >>> rows = [{"judge_score": i / 40, "oracle_label": i / 80 if i % 2 else None} for i in range(40)]
+    >>> rows = [{"judge_score": i / 40, "oracle_label": i / 80} for i in range(20)]
+    >>> rows += [{"judge_score": i / 40, "oracle_label": None} for i in range(20)]
     >>> calibrated, result = calibrate_from_raw_data(rows)
     >>> result.n_oracle, round(calibrated[1]["reward"], 4), "reward" in rows[0]
     (20, 0.0125, False)

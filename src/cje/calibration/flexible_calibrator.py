@@ -104,8 +104,8 @@ class FlexibleCalibrator(ScoreCalibrator):
     def predict(
         self,
         X: ArrayLike,
-        folds: ArrayLike | None = None,
         covariates: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
     ) -> FloatArray:
         """Reward of every row; with `folds`, out of fold."""
         if folds is not None:
@@ -146,7 +146,7 @@ def labelled_rows(labels: FloatArray) -> IntArray:
 
 
 def check_labels(labels: FloatArray, *, strict: bool) -> None:
-    """Labels are NaN (missing) or finite; outside [0, 1] is an error, or a warning if not strict."""
+    """Labels are NaN (missing) or finite; outside [0, 1] an error, or a warning if not strict."""
     present = labels[~np.isnan(labels)]
     as_floats("oracle_labels", present)
     outside = (present < 0) | (present > 1)

@@ -32,9 +32,9 @@ class JudgeCalibrator(ScoreCalibrator):
     """Map cheap judge scores to the scale of expensive oracle labels.
 
     Monotone mode is the isotonic regression of the label on the score: r(s) minimises
-    sum_i w_i (Y_i - r(S_i))^2 over non-decreasing r. Its fitted values are block means of labels, so
-    the (weighted) mean over the labelled slice is preserved exactly. Two-stage mode replaces S by
-    a smooth index g(S, X) first (`FlexibleCalibrator`). ``auto`` picks by out-of-fold error.
+    sum_i w_i (Y_i - r(S_i))^2 over non-decreasing r. Its fitted values are block means of labels,
+    so the (weighted) mean over the labelled slice is preserved exactly. Two-stage mode replaces S
+    by a smooth index g(S, X) first (`FlexibleCalibrator`). ``auto`` picks by out-of-fold error.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +64,9 @@ class LabelTable:
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         if (w < 0).any() or not w.sum() > 0:
             raise CJEError("Sample weights must be non-negative and not all zero")
-        keys = [w] if weights is not None else []
-        keys += [covariates[:, j] for j in range(covariates.shape[1])] if covariates is not None else []
-        if folds is not None:
-            keys.append(folds)
+        keys: list[NDArray[Any]] = [] if weights is None else [w]
+        keys += [] if covariates is None else list(covariates.T)
+        keys += [] if folds is None else [folds]
         order = np.lexsort([*keys, labels, scores])
         scores = scores[order]
         if covariates is None:
@@ -136,8 +135,8 @@ class LabelTable:
         return replace(
             self,
             weights=weights,
-            sum_w=np.bincount(self.cell, weights, minlength=d),
-            sum_wy=np.bincount(self.cell, weights * self.labels, minlength=d),
+            sum_w=np.bincount(self.cell, weights, minlength=d).astype(np.float64),
+            sum_wy=np.bincount(self.cell, weights * self.labels, minlength=d).astype(np.float64),
         )
 
 
@@ -145,7 +144,7 @@ def _count_folds(folds: IntArray | None, n_folds: int | None) -> int:
     if folds is None:
         return 0
     top = int(folds.max()) + 1
-    if n_folds is not None and top > n_folds or int(folds.min()) < 0:
+    if (n_folds is not None and top > n_folds) or int(folds.min()) < 0:
         raise CJEError(
             "Fold numbers must lie between 0 and n_folds - 1", value=(int(folds.min()), top - 1)
         )

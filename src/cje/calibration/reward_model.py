@@ -225,7 +225,7 @@ def fit_reward_model(
     [0.0, 0.4, 0.7]
     """
     if mode not in MODES:
-        raise CJEError("Unknown calibration mode", value=mode, hint=f"use one of {', '.join(MODES)}")
+        raise CJEError("Unknown calibration mode", value=mode, hint=f"one of {', '.join(MODES)}")
     table = LabelTable.build(scores, labels, weights, folds, n_folds, covariates)
     if mode != "monotone" and table.n_labels < MIN_LABELS_TWO_STAGE:
         return _assemble(table, "monotone", ModeSelection.too_few(table.n_labels))
@@ -248,9 +248,7 @@ def _fit_auto(table: LabelTable) -> CrossFittedRewardModel:
         if verdict is not None:
             return CrossFittedRewardModel(full, folds, verdict, table)
     flexible = _fit_folds(table, "two_stage", None)
-    selection = select_mode(
-        rows.scores, rows.labels, rows.weights, monotone, _oof(flexible, table)
-    )
+    selection = select_mode(rows.scores, rows.labels, rows.weights, monotone, _oof(flexible, table))
     if selection.mode == "monotone":
         return CrossFittedRewardModel(full, folds, selection, table)
     return CrossFittedRewardModel(_fit_one(table, "two_stage"), flexible, selection, table)
@@ -272,9 +270,7 @@ def _fit_one(table: LabelTable, mode: str) -> RewardModel:
     return RewardModel(*isotonic_fit(index, cells.labels, cells.weights), stage)
 
 
-def _fit_folds(
-    table: LabelTable, mode: str, full: RewardModel | None
-) -> tuple[RewardModel, ...]:
+def _fit_folds(table: LabelTable, mode: str, full: RewardModel | None) -> tuple[RewardModel, ...]:
     """One model per fold; `full` stands in for folds that hold no label."""
     models = []
     for k in range(table.n_folds):

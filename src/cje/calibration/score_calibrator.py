@@ -142,15 +142,15 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             X = as_floats("judge_scores", X)[:, None]
             if not fitting and covariates is None and self.n_features_in_ > 1:
                 raise CJEError(
-                    f"Scores alone were given, but the fit used {self.n_features_in_ - 1} covariates",
+                    f"Scores alone given, but the fit used {self.n_features_in_ - 1} covariates",
                     hint="pass covariates=..., or Reshape your data to (score, covariates) columns",
                 )
         if covariates is not None:
             extra = np.asarray(covariates, dtype=np.float64)
             X = np.column_stack([X, extra])
-        X = validate_data(self, X, dtype=np.float64, reset=fitting)
-        scores = np.ascontiguousarray(X[:, 0])
-        return scores, X[:, 1:] if X.shape[1] > 1 else None
+        matrix: FloatArray = validate_data(self, X, dtype=np.float64, reset=fitting)
+        scores = np.ascontiguousarray(matrix[:, 0])
+        return scores, matrix[:, 1:] if matrix.shape[1] > 1 else None
 
     def _read_folds(self, fold_ids: ArrayLike, n: int) -> IntArray:
         folds = np.asarray(fold_ids)
@@ -161,7 +161,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if folds.shape != (n,) or folds.dtype.kind not in "iu":
             raise CJEError("fold_ids must hold one integer a row", value=folds.shape)
-        if n and not (0 <= folds.min() and folds.max() < n_folds):
+        if n and (folds.min() < 0 or folds.max() >= n_folds):
             raise CJEError(
                 f"fold_ids must lie in 0..{n_folds - 1}", value=(int(folds.min()), int(folds.max()))
             )

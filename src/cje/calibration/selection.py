@@ -88,7 +88,7 @@ def select_mode(
         for name, rows in zip(REGIONS, _thirds(scores, weights), strict=True)
     )
     n_better = sum(region["better"] for region in regions)
-    numbers = {
+    numbers: dict[str, Any] = {
         "monotone_rmse": _rms(error_m, weights),
         "two_stage_rmse": _rms(error_t, weights),
         "gain": gain,

@@ -1,0 +1,261 @@
+"""Which shape, and how much of the raw weights: the two objectives of stacked SIMCal.
+
+Let W be raw mean-one weights, S the score and h the centred outcome.
+
+``projection`` estimates E[W|S]. The shape (increasing, decreasing, or one turning point between two
+monotone pieces) is *chosen* by out-of-fold squared error against W: E[(W - m)^2] is the squared
+distance of m from E[W|S] plus a constant. Where the raw weights are a candidate too, the mixture
+p W + (1 - p) m minimises an estimate of the mean squared error of the weighted mean,
+
+    p' (Var(h) D + Sigma / n) p,   D_cd = E[(m_c - E[W|S]) (m_d - E[W|S])],
+
+with Sigma the covariance of the influence terms m_c h. Var(h) p'Dp bounds the squared bias
+(Cauchy-Schwarz, the mean being kept); D is 0 for the raw weights, and for m it is the out-of-fold
+error with E Var(W|S) removed by a U-statistic.
+
+``variance`` minimises p' Sigma p alone. The candidate of the wrong direction is nearly constant,
+has the smallest variance, and is wrong whenever E[W|S] varies: it biases the estimate and the
+interval does not show it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.calibration.isotonic import pav_blocks
+from cje.calibration.score_cells import ScoreCells
+from cje.kernels.isotonic import isotonic_predict
+from cje.kernels.simplex import simplex_qp
+
+__all__ = ["FoldGrid", "Shape", "baseline_share", "choose_shape", "variance_mixture"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_GROUPS = 1024  # cells of the cross-fitted comparison; the final fit uses every distinct score
+_TURNING_POINTS = 24
+_REFERENCE_GROUPS = 50
+_ROWS_PER_REFERENCE = 20
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Monotone pieces from low to high scores: (first score of the piece, increasing?)."""
+
+    pieces: tuple[tuple[float, bool], ...]
+    oof_error: dict[str, float]
+
+    @property
+    def turning_point(self) -> float | None:
+        """Where the direction changes, if it does."""
+        return self.pieces[1][0] if len(self.pieces) > 1 else None
+
+    def fit(
+        self, x: FloatArray, means: FloatArray, counts: FloatArray
+    ) -> tuple[FloatArray, IntArray]:
+        """Block values and block starts over cells in score order; every piece keeps its mean."""
+        return _fit_pieces(x, means, counts, self.pieces)
+
+
+@dataclass(frozen=True)
+class FoldGrid:
+    """Rows in score order, cut into (group, fold) boxes; sums over boxes replace rows."""
+
+    cells: ScoreCells
+    folds: IntArray  # in score order
+    n_folds: int
+    box: IntArray  # (n,) group * n_folds + fold, in score order
+    x: FloatArray  # (G,) first score of each group
+    n: FloatArray  # (G, F) rows
+
+    @classmethod
+    def build(cls, cells: ScoreCells, fold_ids: IntArray, n_folds: int) -> FoldGrid:
+        """Cut the sorted rows."""
+        group = cells.groups(_GROUPS)
+        folds = fold_ids[cells.order]
+        box = np.repeat(group, cells.counts.astype(np.int64)) * n_folds + folds
+        x = cells.x[np.flatnonzero(np.diff(group, prepend=-1))]
+        n = np.bincount(box, minlength=len(x) * n_folds).reshape(len(x), n_folds)
+        return cls(cells, folds, n_folds, box, x, n.astype(np.float64))
+
+    def sums(self, ordered: FloatArray) -> FloatArray:
+        """(G, F) sums of a column in score order."""
+        sums: FloatArray = np.bincount(self.box, ordered, minlength=self.n.size).astype(np.float64)
+        return sums.reshape(self.n.shape)
+
+    def held_out_curve(
+        self, weight_sums: FloatArray, pieces: tuple[tuple[float, bool], ...]
+    ) -> FloatArray:
+        """(G, F): the projection fitted without fold f, at every group."""
+        curve = np.empty_like(weight_sums)
+        total_w, total_n = weight_sums.sum(axis=1), self.n.sum(axis=1)
+        for f in range(self.n_folds):
+            n = total_n - self.n[:, f]
+            live = n > 0
+            x = self.x[live]
+            mean = (total_w - weight_sums[:, f])[live] / n[live]
+            values, starts = _fit_pieces(x, mean, n[live], pieces)
+            fitted = np.repeat(values, np.diff(starts, append=len(x)))
+            curve[:, f] = fitted if live.all() else isotonic_predict(x, fitted, self.x)
+        return curve
+
+
+def choose_shape(grid: FoldGrid, weights: FloatArray) -> Shape:
+    """The shape of E[W|S] with the least out-of-fold squared error against W.
+
+    The turning point is found on all rows and judged out of fold. A single direction must beat it
+    by more than one standard error of the paired difference: a wrong direction biases the
+    estimate, a needless turning point costs next to nothing.
+
+    Parameters
+    ----------
+    grid : FoldGrid
+    weights : array (n,)
+        Mean-one weights in score order.
+    """
+    n = len(weights)
+    w, ww = grid.sums(weights), grid.sums(weights * weights)
+    low = float(grid.x[0])
+    options = {"increasing": ((low, True),), "decreasing": ((low, False),)}
+    curves = {name: grid.held_out_curve(w, pieces) for name, pieces in options.items()}
+    errors = {name: _squared_error(grid.n, w, ww, curve) for name, curve in curves.items()}
+    best = min(errors, key=errors.__getitem__)
+    turned = _best_turn(grid, w.sum(axis=1))
+    if turned is None:
+        return Shape(options[best], errors)
+    curve = grid.held_out_curve(w, turned)
+    errors["turning"] = _squared_error(grid.n, w, ww, curve)
+    # (W-a)^2 - (W-b)^2 = (a-b)(a+b-2W), squared and summed over rows from box sums
+    total, gap = curves[best] + curve, curves[best] - curve
+    squares = np.sum(gap**2 * (total**2 * grid.n - 4.0 * total * w + 4.0 * ww)) / n
+    gain = errors[best] - errors["turning"]
+    se = np.sqrt(max(squares - gain**2, 0.0) / n)
+    return Shape(options[best] if gain < -se else turned, errors)
+
+
+def baseline_share(
+    grid: FoldGrid,
+    weights: FloatArray,
+    shape: Shape,
+    outcome: FloatArray | None,
+    ridge_lambda: float,
+) -> float:
+    """Share of the raw weights in the stack {raw, projection}: the module's quadratic programme.
+
+    `weights` and `outcome` are in score order; without an outcome the weights' own variance counts.
+    """
+    n = len(weights)
+    if outcome is None:
+        h, scale = np.ones(n), 1.0
+    else:
+        h = outcome - np.sum(weights * outcome) / weights.sum()
+        scale = float(np.var(outcome))
+    w = grid.sums(weights)
+    curve = grid.held_out_curve(w, shape.pieces)
+    explained = _explained_square(grid, weights)
+    distance = explained + float(np.sum(grid.n * curve**2 - 2.0 * curve * w)) / n
+    hh = grid.sums(h * h)
+    second = np.empty((2, 2))
+    second[0, 0] = np.sum((weights * h) ** 2) / n
+    second[0, 1] = second[1, 0] = np.sum(curve * grid.sums(weights * h * h)) / n
+    second[1, 1] = np.sum(curve**2 * hh) / n
+    mean = np.array([np.sum(weights * h), np.sum(curve * grid.sums(h))]) / n
+    matrix = (second - np.outer(mean, mean)) / n
+    # A squared distance is not negative; below zero the U-statistic is noise.
+    matrix[1, 1] += scale * max(distance, 0.0)
+    return float(simplex_qp(_ridge(matrix, ridge_lambda))[0])
+
+
+def variance_mixture(
+    candidates: FloatArray,
+    outcome: FloatArray | None,
+    is_residual: bool,
+    fold_ids: IntArray,
+    n_folds: int,
+    ridge_lambda: float,
+) -> FloatArray:
+    """The seed's rule: least variance of the influence terms, each centred out of fold.
+
+    Parameters
+    ----------
+    candidates : array (n, C)
+        Mean-one candidate weights, in the order of `outcome` and `fold_ids`.
+    """
+    if outcome is None:
+        influence = candidates - 1.0
+    elif is_residual:
+        influence = candidates * outcome[:, None]
+    else:
+        mass = np.stack([np.bincount(fold_ids, c, minlength=n_folds) for c in candidates.T])
+        value = np.stack(
+            [np.bincount(fold_ids, c * outcome, minlength=n_folds) for c in candidates.T]
+        )
+        rest = mass.sum(axis=1, keepdims=True) - mass
+        estimate = (value.sum(axis=1, keepdims=True) - value) / np.maximum(rest, 1e-300)
+        influence = candidates * (outcome[:, None] - estimate.T[fold_ids])
+    sigma = np.atleast_2d(np.cov(influence, rowvar=False))
+    return simplex_qp(_ridge(sigma, ridge_lambda))
+
+
+def _fit_pieces(
+    x: FloatArray, means: FloatArray, counts: FloatArray, pieces: tuple[tuple[float, bool], ...]
+) -> tuple[FloatArray, IntArray]:
+    cuts = [int(np.searchsorted(x, start)) for start, _ in pieces[1:]]
+    edges = [0, *cuts, len(x)]
+    values, starts = [], []
+    for (_, increasing), a, b in zip(pieces, edges[:-1], edges[1:], strict=True):
+        if b > a:
+            v, s = pav_blocks(means[a:b], counts[a:b], increasing=increasing)
+            values.append(v)
+            starts.append(s + a)
+    return np.concatenate(values), np.concatenate(starts)
+
+
+def _best_turn(grid: FoldGrid, w: FloatArray) -> tuple[tuple[float, bool], ...] | None:
+    """Valley or peak with the least squared error on all rows; None for fewer than three groups."""
+    n = grid.n.sum(axis=1)
+    if len(n) < 3:
+        return None
+    mean = w / n
+    reached = np.cumsum(n) / n.sum()
+    at = np.searchsorted(reached, np.arange(1, _TURNING_POINTS + 1) / (_TURNING_POINTS + 1)) + 1
+    best: tuple[tuple[float, bool], ...] | None = None
+    least = np.inf
+    for cut in np.unique(np.minimum(at, len(n) - 1)):
+        for first in (True, False):
+            pieces = ((float(grid.x[0]), first), (float(grid.x[cut]), not first))
+            values, starts = _fit_pieces(grid.x, mean, n, pieces)
+            # Block means: the error is a constant minus the sum of n_b v_b^2.
+            error = -float(np.sum(np.add.reduceat(n, starts) * values**2))
+            if error < least:
+                least, best = error, pieces
+    return best
+
+
+def _squared_error(n: FloatArray, w: FloatArray, ww: FloatArray, curve: FloatArray) -> float:
+    """Mean of (W - curve)^2 over rows, from box sums."""
+    return float(np.sum(ww - 2.0 * curve * w + n * curve**2) / n.sum())
+
+
+def _explained_square(grid: FoldGrid, weights: FloatArray) -> float:
+    """U-statistic for E[E[W|S]^2]: products of *different* rows that share a range of scores."""
+    n = len(weights)
+    n_groups = int(min(_REFERENCE_GROUPS, max(1, n // _ROWS_PER_REFERENCE)))
+    group = grid.cells.groups(n_groups)
+    rows = np.repeat(group, grid.cells.counts.astype(np.int64))
+    size = np.bincount(rows).astype(np.float64)
+    total = np.bincount(rows, weights)
+    square = np.bincount(rows, weights * weights)
+    paired = size > 1
+    if not paired.any():
+        return 0.0
+    products = (total[paired] ** 2 - square[paired]) / (size[paired] - 1)
+    return float(np.sum(products) / size[paired].sum())
+
+
+def _ridge(matrix: FloatArray, ridge_lambda: float) -> FloatArray:
+    k = len(matrix)
+    return np.asarray(matrix + ridge_lambda * np.trace(matrix) / k * np.eye(k))
