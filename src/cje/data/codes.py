@@ -251,6 +251,9 @@ class Codes:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Codes, (self.codes, self._names)  # through the constructor: read-only again
+
     def __eq__(self, other: object) -> bool:
         """Equal where every row has the same name, whatever integers stand for it."""
         if not isinstance(other, Codes):

@@ -272,6 +272,15 @@ class Dataset:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # read-only views and mappings do not pickle as such: rebuild, checked, on the other side
+        arguments = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in ("covariates", "groups", "metadata"):
+            arguments[name] = dict(arguments[name])
+        if self.target_policy_logprobs is None:
+            arguments["target_policies"] = None
+        return _rebuild, (arguments,)
+
     def __repr__(self) -> str:
         return (
             f"Dataset({len(self)} rows, {self.policy.n_names} policies, "
@@ -283,3 +292,7 @@ class Dataset:
         from cje.data.summary import describe
 
         return describe(self)
+
+
+def _rebuild(arguments: dict[str, Any]) -> Dataset:
+    return Dataset.from_arrays(**arguments)

@@ -126,10 +126,10 @@ class Plan:
 
 def kind_of(column: str) -> str:
     """What a canonical column holds: name, whole, number, numbers or text."""
-    family = column.partition(":")[0]
-    if family in ("group", "key"):
-        return "name"
-    return _KINDS.get(family, "number")
+    family, is_family, _ = column.partition(":")
+    if is_family:
+        return "name" if family in ("group", "key") else "number"
+    return _KINDS.get(column, "number")
 
 
 def normalised(name: str) -> str:
@@ -236,7 +236,7 @@ class _Resolver:
     def _claim(self, column: str, leaf: Leaf) -> None:
         self.columns[column] = leaf.path
         self.claimed.add(leaf.path)
-        if "bool" in leaf.kinds:
+        if "bool" in leaf.kinds and "number" not in leaf.kinds:
             self.bools.add(column)
 
     def _find(self, name: str, role: str) -> Leaf:

@@ -22,6 +22,7 @@ __all__ = ["JsonlTable"]
 _HEAD_LINES = 500
 _PLACES = 24  # stretches of the file looked at beyond its head, for fields that appear late
 _STRETCH_BYTES = 32768
+_UTF8_HINT = "save the file as UTF-8, or pass skip_bad_rows=True to drop and count such rows"
 
 
 class JsonlTable:
@@ -91,7 +92,8 @@ class JsonlTable:
             try:
                 row = json.loads(line.decode("utf-8"))
             except UnicodeDecodeError as error:
-                bad.found("the line is not UTF-8", where=where, value=line[error.start :][:20])
+                wrong = line[error.start :][:20]
+                bad.found("the line is not UTF-8", where=where, value=wrong, hint=_UTF8_HINT)
                 continue
             except (ValueError, RecursionError) as error:
                 bad.found(
@@ -103,7 +105,8 @@ class JsonlTable:
             if isinstance(row, dict):
                 yield number, row
             else:
-                bad.found("the line is not a JSON object", where=where, value=row)
+                hint = "JSON Lines has one object a line; a JSON array belongs in a .json file"
+                bad.found("the line is not a JSON object", where=where, value=row, hint=hint)
 
     def _lines(self) -> Iterator[bytes]:
         with self.path.open("rb") as stream:
@@ -157,21 +160,8 @@ class JsonlTable:
             ]
 
     def _explain_no_objects(self) -> None:
-        for number, line in enumerate(self._lines(), start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                reason = "the line is not a JSON object"
-            except (ValueError, RecursionError) as error:
-                row = line[:60].decode("utf-8", "replace")
-                reason = f"the line is not valid JSON ({_reason(line, error)})"
-            raise CJEError(
-                reason,
-                where=f"{self.name}, row {number}",
-                value=row,
-                hint="JSON Lines has one object a line; a JSON array belongs in a .json file",
-            )
+        for _ in self._objects(BadRows(skip=False)):  # raises at the first line that is none
+            return
         raise CJEError("the file is empty", where=self.name, hint="it has only blank lines")
 
     # ---- names of rows -------------------------------------------------------------------------

@@ -57,6 +57,9 @@ class RaterLabels:
     def __len__(self) -> int:
         return len(self.row)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RaterLabels.from_arrays, (self.row, self.value, self.rater)
+
     def row_means(self, n_rows: int) -> FloatArray:
         """Mean label of each row; NaN on rows nobody labelled."""
         count = np.bincount(self.row, minlength=n_rows).astype(np.float64)

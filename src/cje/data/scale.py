@@ -95,7 +95,7 @@ class Scale:
             else:
                 parts = text.split(separator)
         else:
-            parts = tuple(given)
+            parts = tuple(given) if isinstance(given, tuple | list) else (given,)
         try:
             low, high = (float(part) for part in parts)
         except (TypeError, ValueError) as error:
