@@ -73,9 +73,15 @@ def _explain(
     error: ValidationError, model: type[BaseModel], lines: Mapping[Place, int], name: str
 ) -> CJEError:
     """The first complaint (by line) in full; the others in one line each."""
+    items = error.errors()
+    places = [tuple(item["loc"]) for item in items]
+    # A list whose items are wrong is also reported as too short; the items say why.
+    inner = [
+        item for item, place in zip(items, places, strict=True)
+        if not any(other != place and other[: len(place)] == place for other in places)
+    ]  # fmt: skip
     found = sorted(
-        ((_line(tuple(item["loc"]), lines), item) for item in error.errors()),
-        key=lambda pair: pair[0],
+        ((_line(tuple(item["loc"]), lines), item) for item in inner), key=lambda pair: pair[0]
     )
     line, first = found[0]
     what, hint = _describe(first, model)

@@ -54,13 +54,15 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
     matrix = np.stack(
         [good["logp_target_all"].list.get(k).to_numpy() for k in range(len(names))], axis=1
     )
+    # Without an oracle the judge's own score is the outcome; a finding says so.
+    labels = "judge_score" if config.oracle_config is None else "oracle_label"
     return Dataset.from_arrays(
         prompt_id=good["prompt_id"].to_list(),
         policy=logging_name(config),
         draw_idx=good["draw_idx"].to_numpy(),
         judge_score=_floats(good["judge_score"]),
         judge_variance=_floats(good["judge_variance"]),
-        oracle_label=_floats(good["oracle_label"]),
+        oracle_label=_floats(good[labels]),
         label_propensity=_propensity(good),
         rewards=_floats(good["reward"]),
         oracle_scale=_oracle_scale(config),
