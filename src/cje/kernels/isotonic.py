@@ -294,7 +294,7 @@ def isotonic_predict(x_knots: ArrayLike, y_knots: ArrayLike, x: ArrayLike) -> Fl
 
 def _interpolate(knots: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
     """What `np.interp` does, except that its rounding can pass the right-hand knot by one bit."""
-    inside = np.maximum(at, knots[0])
+    inside: FloatArray = np.maximum(at, knots[0])
     np.minimum(inside, knots[-1], out=inside)
     segment = knots[1:-1].searchsorted(inside, side="right")
     x_left, left = knots.take(segment), values.take(segment)
@@ -306,4 +306,5 @@ def _interpolate(knots: FloatArray, values: FloatArray, at: FloatArray) -> Float
     inside *= right - left
     inside += left
     np.maximum(inside, np.minimum(left, right), out=inside)
-    return np.minimum(inside, np.maximum(left, right), out=inside)
+    np.minimum(inside, np.maximum(left, right), out=inside)
+    return inside
