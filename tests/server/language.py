@@ -78,8 +78,6 @@ class Language:
 
     @staticmethod
     def floored(values: list[float | None], floor: float | None) -> list[Any]:
-        """Minus infinity as this server writes it."""
-        return [
-            (floor if floor is not None else None) if v is not None and math.isinf(v) else v
-            for v in values
-        ]
+        """Minus infinity as this server writes it; most models have no impossible word."""
+        least = -30.0 if floor is None else floor
+        return [least if v is not None and math.isinf(v) else v for v in values]

@@ -247,7 +247,7 @@ class Routes:
         texts, ids = language.tokens(body["inputs"], bos=False)
         prefill: list[Any] = []
         if self.quirks.tgi_prefill:
-            values = _spoil(language.score(ids), fault)
+            values = _spoil(language.floored(language.score(ids), None), fault)
             prefill = [
                 {"id": i, "text": t, "logprob": v}
                 for t, i, v in zip(texts, ids, values, strict=False)

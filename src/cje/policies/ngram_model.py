@@ -116,6 +116,9 @@ class NgramModel:
     def _boost_vector(self) -> FloatArray:
         logits = np.zeros(len(self.vocabulary))
         logits[[BOS_ID, UNK_ID]] = -np.inf  # never produced
+        # A word without its space would merge with the word before it, and the text would no
+        # longer say which tokens were sampled: such words serve as context only.
+        logits[[i for i, word in enumerate(self.vocabulary) if _merges(word)]] = -np.inf
         known = {word.strip(): word for word in self.vocabulary}
         for word, value in self.boost.items():
             if word not in known:
@@ -182,6 +185,10 @@ class NgramModel:
             "model": "word-ngram", "corpus": self._digest, "order": self.order,
             "smoothing": self.smoothing, "boost": dict(sorted(self.boost.items())),
         }  # fmt: skip
+
+
+def _merges(word: str) -> bool:
+    return word.isspace() or word[0].isalnum() or word[0] == "'"
 
 
 def _pair(line: str) -> tuple[list[str], list[str]]:

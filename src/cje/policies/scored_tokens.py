@@ -50,6 +50,8 @@ def read_scored(form: str, body: Mapping[str, Any], sent: str | Sequence[int]) -
             return _read_triples(body["meta_info"]["input_token_logprobs"])
         prefill = body["details"]["prefill"]
         return [ScoredToken(_text(t["text"]), t.get("id"), t.get("logprob")) for t in prefill]
+    except BadOutputError:
+        raise  # it is a ValueError too, with a better reason than the one below
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise BadOutputError(
             f"the answer has no prompt log-probs in the form '{form}' expects",

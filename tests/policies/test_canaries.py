@@ -1,0 +1,70 @@
+"""The checks that stand between log-probs and an estimate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cje.errors import CJEError
+from cje.inference.finding import Severity
+from cje.policies import (
+    generated_vs_rescored_canary,
+    identical_weights_canary,
+    replicate_noise_canary,
+    self_ratio_canary,
+)
+
+RNG = np.random.default_rng(0)
+LOGGED = -RNG.gamma(5.0, 4.0, 200)
+
+
+def test_the_logging_policy_against_itself_passes_with_small_noise_and_fails_with_large() -> None:
+    assert self_ratio_canary(LOGGED, LOGGED) is None
+    assert self_ratio_canary(LOGGED, LOGGED + 0.01 * RNG.normal(size=200)) is None
+    found = self_ratio_canary(LOGGED, LOGGED + RNG.normal(size=200))
+    assert found is not None
+    assert found.severity is Severity.REFUSE
+    shifted = self_ratio_canary(LOGGED, LOGGED - 1.0)  # a forgotten EOS: ESS alone would not see it
+    assert shifted is not None
+    assert shifted.details["ess_share"] == pytest.approx(1.0)
+
+
+def test_generated_and_rescored_scores_are_compared_a_token() -> None:
+    tokens = np.full(200, 50.0)
+    assert generated_vs_rescored_canary(LOGGED, LOGGED + 0.5, tokens) is None
+    found = generated_vs_rescored_canary(LOGGED, LOGGED + 5.0, tokens)
+    assert found is not None
+    assert found.severity is Severity.REFUSE
+    few = LOGGED.copy()
+    few[:20] += 10.0
+    partly = generated_vs_rescored_canary(LOGGED, few, tokens)
+    assert partly is not None
+    assert partly.severity is Severity.WARNING
+
+
+def test_replicate_noise_is_measured() -> None:
+    assert replicate_noise_canary(np.stack([LOGGED, LOGGED], 1)) is None
+    noisy = np.stack([LOGGED, LOGGED + RNG.normal(size=200) * 0.8], 1)
+    found = replicate_noise_canary(noisy)
+    assert found is not None
+    assert found.details["sd"] == pytest.approx(0.8 / np.sqrt(2), rel=0.15)
+
+
+def test_identical_weights_are_the_forgotten_step_unless_it_is_an_aa_check() -> None:
+    default = np.full((200, 1), -10.0)
+    found = identical_weights_canary(np.full(200, -10.0), default, ["t"], [False])
+    assert found[0].severity is Severity.REFUSE
+    assert "teacher forcing" in found[0].action
+    targets = np.stack([LOGGED, LOGGED + 0.3, LOGGED + RNG.normal(size=200)], 1)
+    names = ["aa", "shifted", "real"]
+    flagged = identical_weights_canary(LOGGED, targets, names, [True, False, False])
+    assert [f.subject for f in flagged] == ["shifted"]
+
+
+def test_values_that_are_not_finite_are_refused_not_averaged() -> None:
+    broken = LOGGED.copy()
+    broken[3] = np.nan
+    with pytest.raises(CJEError, match="not finite"):
+        self_ratio_canary(LOGGED, broken)
+    with pytest.raises(CJEError, match="two repeats"):
+        replicate_noise_canary(LOGGED[:, None])

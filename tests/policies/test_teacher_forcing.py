@@ -1,0 +1,303 @@
+"""Scoring a given response through every server's form, against the exact model."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from cje.errors import CJEError
+from cje.models import BadOutputError, FatalError, run_sync
+from cje.policies import (
+    APIPolicyRunner,
+    Generation,
+    LogProb,
+    MultiTargetSampler,
+    NgramModel,
+    NgramPolicy,
+    make_multi_sampler,
+)
+from tests.server import Faults, TestServer
+from tests.server.language import HELPFUL
+
+ASK, ANSWER = "How do I change my password?", " I am happy to help."
+PROVIDER = {
+    "openai": "openai-compatible", "vllm": "vllm", "sglang": "sglang", "llama-cpp": "llama-cpp",
+    "llama-cpp-shifted": "llama-cpp", "tgi": "tgi", "tgi-prefill": "tgi", "ollama": "ollama",
+    "chat-only": "openai-compatible",
+}  # fmt: skip
+
+
+def _runner(server: TestServer, quirk: str = "openai", **more: object) -> APIPolicyRunner:
+    config = {"name": "p", "provider": PROVIDER[quirk], "model": "base", "eos": "</s>"}
+    return APIPolicyRunner({**config, "base_url": server.base_url, "timeout": 5.0, **more})
+
+
+@pytest.mark.parametrize(
+    ("quirk", "provider", "form"),
+    [
+        ("openai", "openai-compatible", "echo1"),
+        ("vllm", "vllm", "prompt_logprobs"),
+        ("vllm", "openai-compatible", "echo1"),
+        ("sglang", "sglang", "sglang"),
+        ("sglang", "openai-compatible", "echo1"),
+        ("llama-cpp", "llama-cpp", "echo1"),
+        ("tgi-prefill", "tgi", "tgi"),
+    ],
+)
+def test_the_probe_finds_a_form_and_the_score_is_exact(
+    quirk: str, provider: str, form: str
+) -> None:
+    with TestServer(quirk=quirk) as server:
+        runner = _runner(server, quirk, provider=provider)
+        assert run_sync(runner.aprobe()).form == form
+        whole = run_sync(runner.alog_prob(ASK, ANSWER))
+        cut = run_sync(runner.alog_prob(ASK, ANSWER, complete=False))
+        run_sync(runner.aclose())
+    exact = NgramPolicy(max_tokens=50).log_prob(ASK, ANSWER)
+    assert whole.value == pytest.approx(exact, abs=1e-12)
+    assert (whole.n_tokens, whole.boundary) == (7, "offsets")
+    assert cut.n_tokens == 6
+    assert cut.value > whole.value  # EOS is one factor less
+
+
+@pytest.mark.parametrize("quirk", ["llama-cpp-shifted", "tgi", "ollama", "chat-only"])
+def test_a_server_that_cannot_score_is_said_so_and_never_given_a_default(quirk: str) -> None:
+    with TestServer(quirk=quirk) as server:
+        runner = _runner(server, quirk)
+        capability = run_sync(runner.aprobe())
+        with pytest.raises(FatalError, match="cannot score") as caught:
+            runner.log_prob(ASK, ANSWER)
+        run_sync(runner.aclose())
+    assert not capability.can_score
+    assert len(capability.evidence) == 5  # every form was tried and is explained
+    assert "fresh draws" in str(caught.value)
+
+
+def test_a_shift_by_one_is_found_even_when_the_first_entry_looks_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tests.server.routes import Routes
+
+    original = Routes._block
+
+    def shifted(self: Routes, *args: object) -> dict[str, list[object]]:
+        block = original(self, *args)  # type: ignore[arg-type]
+        values = block["token_logprobs"]
+        if len(values) > 2 and values[0] is None:
+            block["token_logprobs"] = [None, *values[2:], -0.5]
+        return block
+
+    monkeypatch.setattr(Routes, "_block", shifted)
+    with TestServer() as server:
+        runner = _runner(server)
+        capability = run_sync(runner.aprobe())
+        run_sync(runner.aclose())
+    assert capability.form is None
+    assert "differs by" in capability.evidence_text()
+
+
+def test_asking_llama_cpp_for_no_tokens_is_recognised_as_a_broken_form() -> None:
+    with TestServer(quirk="llama-cpp") as server:
+        runner = _runner(server, "llama-cpp", scoring="echo0")
+        with pytest.raises(BadOutputError) as caught:
+            runner.log_prob(ASK, " I do")
+        run_sync(runner.aclose())
+    assert caught.value.reason == "generated_more"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("nan", "non_finite_logprob"),
+        ("missing", "missing_logprobs"),
+        ("positive", "positive_logprob"),
+        ("sentinel", "sentinel_logprob"),
+        ("short", "length_mismatch"),
+    ],
+)
+@pytest.mark.parametrize("quirk", ["openai", "vllm", "sglang"])
+def test_a_wrong_log_prob_fails_closed_with_its_reason(quirk: str, fault: str, reason: str) -> None:
+    form = {"openai": "echo0", "vllm": "prompt_logprobs", "sglang": "sglang"}[quirk]
+    with TestServer(quirk=quirk, faults=Faults({fault: 1.0})) as server:
+        runner = _runner(server, quirk, scoring=form)
+        with pytest.raises(BadOutputError) as caught:
+            runner.log_prob(ASK, ANSWER)
+        run_sync(runner.aclose())
+    if fault == "short" and quirk != "openai":
+        reason = "boundary_unknown"  # the texts no longer give the text back
+    assert caught.value.reason in (reason, "length_mismatch")
+
+
+def test_vllms_word_for_minus_infinity_is_an_error_not_a_number() -> None:
+    with TestServer(quirk="vllm") as server:
+        runner = _runner(server, "vllm")
+        with pytest.raises(BadOutputError) as caught:
+            runner.log_prob(ASK, " Zanzibar.")  # unknown to the model: -inf, written as -9999
+        run_sync(runner.aclose())
+    assert caught.value.reason == "sentinel_logprob"
+
+
+def test_a_token_across_the_boundary_is_counted_or_refused() -> None:
+    # The prompt ends with a space, so " I" is one token on both sides of the boundary.
+    with TestServer() as server:
+        joined = _runner(server, template="{{ context }} ")
+        scored = run_sync(joined.alog_prob(ASK, "I do not know."))
+        strict = _runner(server, template="{{ context }} ", boundary="refuse")
+        with pytest.raises(BadOutputError) as caught:
+            run_sync(strict.alog_prob(ASK, "I do not know."))
+        for runner in (joined, strict):
+            run_sync(runner.aclose())
+    assert scored.boundary == "inside_token"
+    assert scored.value == pytest.approx(
+        NgramPolicy(max_tokens=50).log_prob(ASK, " I do not know."), abs=1e-12
+    )
+    assert caught.value.reason == "boundary_inside_token"
+
+
+def test_logged_token_ids_are_scored_as_they_are() -> None:
+    with TestServer(quirk="vllm") as server:
+        runner = _runner(server, "vllm", max_tokens=12)
+        made = run_sync(runner.agenerate(ASK, seed=4))
+        assert made.token_ids
+        by_ids = run_sync(
+            runner.alog_prob(ASK, made.text, token_ids=made.token_ids, complete=made.complete)
+        )
+        by_text = run_sync(runner.alog_prob(ASK, made.text, complete=made.complete))
+        run_sync(runner.aclose())
+    assert by_ids.boundary == "token_ids"
+    assert by_ids.value == by_text.value
+
+
+def test_generated_and_rescored_log_probs_agree_over_http() -> None:
+    with TestServer(quirk="sglang") as server:
+        runner = _runner(server, "sglang", max_tokens=12)
+        made = [run_sync(runner.agenerate(ASK, seed=s)) for s in range(10)]
+        again = [run_sync(runner.alog_prob(ASK, m.text, complete=m.logprob_has_eos)) for m in made]
+        run_sync(runner.aclose())
+    np.testing.assert_allclose([m.logprob for m in made], [a.value for a in again], atol=1e-9)
+
+
+def test_the_sampling_temperature_is_scored_where_the_server_can_and_warned_where_not() -> None:
+    exact = NgramPolicy(max_tokens=50, temperature=0.7)
+    with TestServer(quirk="sglang") as server:
+        runner = _runner(server, "sglang", temperature=0.7)
+        capability = run_sync(runner.aprobe())
+        value = runner.log_prob(ASK, ANSWER)
+        run_sync(runner.aclose())
+    assert capability.scores_sampling_distribution is True
+    assert value == pytest.approx(exact.log_prob(ASK, ANSWER), abs=1e-12)
+    with TestServer(quirk="vllm") as server:
+        runner = _runner(server, "vllm", temperature=0.7)
+        capability = run_sync(runner.aprobe())
+        run_sync(runner.aclose())
+    assert capability.scores_sampling_distribution is False
+    assert "temperature" in capability.warnings[0]
+
+
+def test_many_rows_that_start_together_share_one_probe() -> None:
+    with TestServer() as server:
+        runner = _runner(server)
+
+        async def rows() -> list[LogProb]:
+            return await asyncio.gather(*(runner.alog_prob(ASK, ANSWER) for _ in range(20)))
+
+        assert len({answer.value for answer in run_sync(rows())}) == 1
+        run_sync(runner.aclose())
+        assert server.app.by_path["/v1/completions"] == 22  # one written, one probed, 20 rows
+
+
+def test_a_chat_template_that_differs_from_the_servers_is_warned_about() -> None:
+    with TestServer() as server:
+        runner = _runner(server, endpoint="chat", template="Question: {{ context }} Answer:")
+        capability = run_sync(runner.aprobe())
+        run_sync(runner.aclose())
+    assert any("template" in warning for warning in capability.warnings)
+
+
+# the sampler over several policies ------------------------------------------------------------
+
+
+def test_the_matrix_equals_each_policy_alone_and_rows_go_out_together() -> None:
+    contexts = [ASK, "Can you help me?", "What about my refund?"] * 4
+    responses = [ANSWER, " I do not know.", " Your refund takes three days."] * 4
+    models = {"base": {}, "moderate": HELPFUL}
+    with TestServer(latency=0.05) as server:
+        sampler = make_multi_sampler(
+            [
+                {"name": m, "provider": "openai-compatible", "model": m, "eos": "</s>",
+                 "base_url": server.base_url, "scoring": "echo0"}
+                for m in models
+            ]
+        )  # fmt: skip
+        matrix = sampler.logp_matrix(contexts, responses)
+        run_sync(sampler.aclose())
+        assert server.app.peak >= 2 * 8  # both policies of many rows at once
+    exact = [
+        [
+            NgramPolicy(NgramModel(boost=boost), max_tokens=50).log_prob(c, r)
+            for boost in models.values()
+        ]
+        for c, r in zip(contexts, responses, strict=True)
+    ]
+    assert matrix.shape == (12, 2)
+    np.testing.assert_allclose(matrix, exact, atol=1e-12)
+
+
+def test_the_sampler_has_the_seeds_names_and_refuses_to_guess() -> None:
+    sampler = MultiTargetSampler([NgramPolicy(name="a"), NgramPolicy(name="b", temperature=2.0)])
+    assert sampler.K == 2
+    many = sampler.logp_many(ASK, ANSWER)
+    assert sampler.log_prob([ASK], [ANSWER]).tolist() == [many]
+    assert sampler.logp_matrix([], []).shape == (0, 2)
+    with pytest.raises(CJEError, match="2 contexts but 1 responses"):
+        sampler.log_prob([ASK, ASK], [ANSWER])
+    with pytest.raises(BadOutputError):
+        sampler.logp_matrix([ASK], [" Zanzibar."])
+    mixed = run_sync(sampler.alogp_many(ASK, " Zanzibar."))
+    assert all(isinstance(answer, BadOutputError) for answer in mixed)
+    with pytest.raises(CJEError, match="same name"):
+        MultiTargetSampler([NgramPolicy(name="a"), NgramPolicy(name="a")])
+    with pytest.raises(CJEError, match="at least one"):
+        MultiTargetSampler([])
+
+
+def test_policies_that_disagree_on_eos_cannot_be_compared() -> None:
+    configs = [
+        {"name": "a", "provider": "vllm", "model": "m", "eos": "</s>"},
+        {"name": "b", "provider": "vllm", "model": "m", "eos": None},
+    ]
+    with pytest.raises(CJEError, match="disagree on eos"):
+        make_multi_sampler(configs)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"temprature": 1}, {"temperature": -1}, {"provider": "x"}, {"top_p": 0}, {"name": ""}],
+)
+def test_a_wrong_configuration_is_one_clear_error(bad: dict[str, object]) -> None:
+    with pytest.raises(CJEError, match=next(iter(bad))):
+        make_multi_sampler([{"name": "a", "provider": "ngram", **bad}])
+
+
+def test_answers_survive_json_exactly() -> None:
+    made = NgramPolicy().generate(ASK, seed=3)
+    assert Generation.from_json(made.to_json()) == made
+    scored = run_sync(NgramPolicy().alog_prob(ASK, made.text))
+    assert LogProb.from_json(scored.to_json()) == scored
+    with pytest.raises(BadOutputError):
+        LogProb(float("nan"), 3)
+    with pytest.raises(BadOutputError):
+        LogProb(0.5, 3)
+
+
+def test_anthropic_generates_but_says_it_cannot_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    with TestServer() as server:
+        url = server.base_url.removesuffix("/v1")
+        runner = _runner(server, provider="anthropic", base_url=url, max_tokens=8)
+        assert run_sync(runner.agenerate(ASK, seed=1)).text
+        with pytest.raises(FatalError, match="no log-probs"):
+            runner.log_prob(ASK, ANSWER)
+        run_sync(runner.aclose())
