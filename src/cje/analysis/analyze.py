@@ -12,6 +12,7 @@ from cje.analysis.subgroups import subgroup_results
 from cje.data.dataset import Dataset
 from cje.data.sampler import PrecomputedSampler
 from cje.errors import CJEError
+from cje.estimators.direct import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
 from cje.estimators.result import EstimationResult
 
@@ -143,8 +144,8 @@ def _run(
         options = {**options, "calibration_data": _calibration(inputs)}
     estimator = build(inputs.fresh, inputs.logged)
     result: EstimationResult = estimator.fit_and_estimate()
-    if entry.name == "direct" and inputs.fresh is not None:
-        result = audit_fresh(result, inputs.fresh, _calibration(inputs))
+    if isinstance(estimator, DirectEstimator):
+        result = audit_fresh(result, estimator)
     if columns:
         parts = subgroup_results(estimator, build, inputs.fresh, inputs.logged, columns)
         result = result.with_(subgroups=parts)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.data.dataset import Dataset
-from cje.data.folds import get_folds
 from cje.diagnostics import (
     TransportAudit,
     TransportStatus,
@@ -22,72 +18,40 @@ from cje.diagnostics import (
     score_overlap,
     score_overlap_findings,
 )
+from cje.diagnostics.transport import MIN_PROBE_LABELS
+from cje.estimators.direct import DirectEstimator, LabelPool
 from cje.estimators.result import EstimationResult
-from cje.inference import Finding, Severity, fold_jackknife_covariance
+from cje.inference import Finding, Severity
+from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["audit_fresh"]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-_FOLDS, _SEED = 5, 42
-# Beyond this many labels the calibration's own noise is far below any margin.
-_NOISE_LABELS = 20_000
 
 
-@dataclass(frozen=True)
-class _Pool:
-    """All labelled rows: those of the fresh draws, then those of the calibration data."""
-
-    scores: FloatArray
-    labels: FloatArray
-    policy: IntArray  # code in the fresh draws' policies; -1: calibration data
-    folds: IntArray
-    propensity: FloatArray | None
-
-    @classmethod
-    def gather(cls, fresh: Dataset, calibration: Sequence[Dataset]) -> _Pool:
-        parts = [fresh.select(fresh.is_labelled), *calibration]
-        own = parts[0]
-        outside = sum(len(part) for part in calibration)
-        propensity = None
-        if own.label_propensity is not None:
-            propensity = np.concatenate([own.label_propensity, np.ones(outside)])
-        return cls(
-            np.concatenate([part.judge_score for part in parts]),
-            np.concatenate([part.oracle_label for part in parts]),
-            np.concatenate([own.policy.codes, np.full(outside, -1)]),
-            np.concatenate([get_folds(p.prompt_id.compact(), _FOLDS, _SEED) for p in parts]),
-            propensity,
-        )
-
-
-def audit_fresh(
-    result: EstimationResult, fresh: Dataset, calibration: Sequence[Dataset] = ()
-) -> EstimationResult:
+def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> EstimationResult:
     """Add calibration fit, transport audits, score overlap and rater agreement to a result.
 
     The transport audit asks of each labelled policy whether a calibration learnt from everybody
     else's labels would have been right for it. A policy with a rectifier of its own does not depend
     on the answer; it is told, not refused. A borrowed policy does.
     """
-    pool = _Pool.gather(fresh, calibration)
-    model = fit_reward_model(
-        pool.scores, pool.labels, folds=pool.folds, n_folds=_FOLDS, mode="monotone"
-    )
-    fit = calibration_fit(pool.scores, pool.labels, model.predict_oof(pool.scores, pool.folds))
+    fresh, pool, model = estimator.dataset, estimator.pool_, estimator.predictor_.model
+    predicted = model.predict_oof(pool.scores, pool.folds, pool.covariates)
+    fit = calibration_fit(pool.scores, pool.labels, predicted, pool.weights)
     findings: list[Finding] = list(fit.findings())
     details: dict[str, Any] = {"calibration_fit": fit.to_dict(), "transport": {}, "overlap": {}}
     borrowed = set(result.metadata.get("borrowed", ()))
+    owner = np.full(len(pool.labels), -1)
+    owner[: pool.n_own] = fresh.policy.codes[fresh.is_labelled]
     for policy in result.policies:
         code = fresh.policy.code_of(policy)
-        audit = _audit(policy, code, pool, model)
+        audit = _audit(policy, owner == code, pool)
         details["transport"][policy] = audit.to_dict()
         findings += _transport_findings(audit, policy in borrowed)
         if policy in borrowed:
-            overlap = score_overlap(
-                policy, fresh.judge_score[fresh.policy.codes == code], pool.scores
-            )
+            own = fresh.judge_score[fresh.policy.codes == code]
+            overlap = score_overlap(policy, own, pool.scores)
             details["overlap"][policy] = overlap.to_dict()
             findings += score_overlap_findings(overlap)
     findings += _different_prompts(fresh)
@@ -98,26 +62,43 @@ def audit_fresh(
     return result.with_(diagnostics=details, findings=findings)
 
 
-def _audit(policy: str, code: int, pool: _Pool, model: CrossFittedRewardModel) -> TransportAudit:
-    """The policy's labels against a calibration made from all other labels."""
-    mine = pool.policy == code
-    if not mine.any() or mine.all():
+def _audit(policy: str, mine: NDArray[np.bool_], pool: LabelPool) -> TransportAudit:
+    """The policy's labels against an isotonic calibration made from all other labels."""
+    others = ~mine
+    if mine.sum() < MIN_PROBE_LABELS or others.sum() < MIN_PROBE_LABELS:
         return not_checked(policy)
-    scores = pool.scores[mine]
-    kept = [~mine & (pool.folds != k) for k in range(_FOLDS)] if len(mine) <= _NOISE_LABELS else []
-    variance = 0.0
-    if kept and all(rows.any() for rows in kept):
-        means = [[model.refit(rows.astype(float)).predict(scores).mean()] for rows in kept]
-        variance = float(fold_jackknife_covariance(means)[0, 0])
+    weights = None if pool.weights is None else pool.weights[others]
+    scores, labels = pool.scores[others], pool.labels[others]
+    knots = isotonic_fit(scores, labels, weights)
+    predicted = isotonic_predict(*knots, pool.scores[mine])
     return audit_transport(
         policy,
         pool.labels[mine],
-        model.leave_out(np.flatnonzero(mine)).predict(scores),
-        scores=scores,
-        weights=None if pool.propensity is None else 1.0 / pool.propensity[mine],
-        prediction_variance=variance,
-        prediction_df=_FOLDS - 1,
+        predicted,
+        scores=pool.scores[mine],
+        weights=None if pool.weights is None else pool.weights[mine],
+        prediction_variance=_mean_prediction_variance(
+            predicted, isotonic_predict(*knots, scores), labels
+        ),
+        prediction_df=float(others.sum() - 1),
     )
+
+
+def _mean_prediction_variance(
+    predicted: FloatArray, fitted: FloatArray, labels: FloatArray
+) -> float:
+    r"""Variance of a mean of isotonic predictions that comes from the labels behind the fit.
+
+    An isotonic fit is a mean within each block, so a mean of predictions that puts the share
+    :math:`m_b` on block b has variance :math:`\sigma^2 \sum_b m_b^2 / n_b` (blocks taken as given);
+    a prediction between two blocks counts for the nearer one.
+    """
+    levels, block = np.unique(fitted, return_inverse=True)
+    counts = np.bincount(block)
+    middle = 0.5 * (levels[1:] + levels[:-1])
+    share = np.bincount(np.searchsorted(middle, predicted), minlength=len(levels)) / len(predicted)
+    noise = float(((labels - fitted) ** 2).sum() / max(len(labels) - len(levels), 1))
+    return noise * float((share**2 / counts).sum())
 
 
 def _transport_findings(audit: TransportAudit, borrowed: bool) -> list[Finding]:

@@ -21,7 +21,7 @@ from cje.estimators.rows import cells_of, covariate_matrix, draw_weights, requir
 from cje.inference import InfluenceEstimate, fold_jackknife_covariance
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["DirectEstimator"]
+__all__ = ["DirectEstimator", "LabelPool"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -31,12 +31,24 @@ _MIN_LABELS = 10  # in all: below this no calibration is worth its name
 
 @dataclass(frozen=True)
 class _Labels:
-    """The labelled rows: positions in the data set, cross-fitted predictions, propensities."""
+    """The labelled rows of the data set: positions, cross-fitted predictions, propensities."""
 
     rows: IntArray
     prediction: FloatArray
     label: FloatArray
     propensity: FloatArray | None
+
+
+@dataclass(frozen=True)
+class LabelPool:
+    """Every label the calibration learnt from; the data set's own come first, in row order."""
+
+    scores: FloatArray
+    labels: FloatArray
+    folds: IntArray
+    weights: FloatArray | None  # 1 / propensity
+    covariates: FloatArray | None
+    n_own: int
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,13 @@ class DirectEstimator:
     level : float
         Confidence level the result reports.
 
+    Attributes
+    ----------
+    predictor_ : LabelPredictor
+        The cross-fitted prediction of the label, after `fit_and_estimate`.
+    pool_ : LabelPool
+        The labels it was fitted on.
+
     References
     ----------
     Angelopoulos, Duchi & Zrnic (2023), "PPI++"; Zrnic & Candes (2024), "Cross-prediction-powered
@@ -122,12 +141,12 @@ class DirectEstimator:
         data = self.dataset
         self._fit()
         result = self._estimate(data.policy.compact())
-        curve = judge_curve(self._predictor, data.judge_scale, data.oracle_scale)
+        curve = judge_curve(self.predictor_, data.judge_scale, data.oracle_scale)
         return result.with_(curves={"judge": curve})
 
     def estimate_by(self, column: str) -> EstimationResult:
         """The value of every policy within each level of a subgroup column, f shared by all."""
-        if not hasattr(self, "_predictor"):
+        if not hasattr(self, "predictor_"):
             self._fit()
         return self._estimate(cells_of(self.dataset, column))
 
@@ -158,13 +177,14 @@ class DirectEstimator:
             )
         folds = self._label_folds([(d, r) for d, r, _ in parts])
         weights = _inverse_propensity([(d, r) for d, r, _ in parts])
-        self._predictor = fit_label_predictor(
+        self.predictor_ = fit_label_predictor(
             scores, labels, folds, n_folds=self.n_folds, weights=weights, covariates=x,
             mode=self.mode,
         )  # fmt: skip
         n = len(rows)
+        self.pool_ = LabelPool(scores, labels, folds, weights, x, n)
         own_x = None if x is None else x[:n]
-        prediction = self._predictor.out_of_fold(scores[:n], folds[:n], own_x)
+        prediction = self.predictor_.out_of_fold(scores[:n], folds[:n], own_x)
         propensity = None if data.label_propensity is None else data.label_propensity[rows]
         self._labels = _Labels(rows, prediction, labels[:n], propensity)
 
@@ -228,7 +248,7 @@ class DirectEstimator:
         slope: float,
     ) -> _Cell:
         x = None if self._x is None else self._x[rows]
-        prediction = self._predictor.average(self.dataset.judge_score[rows], x)
+        prediction = self.predictor_.average(self.dataset.judge_score[rows], x)
         prediction[at] = cell.prediction
         value, influence = rectified_mean(prediction, row_weight, at, cell, slope)
         mean = float(cell.weight @ cell.label)
@@ -252,10 +272,10 @@ class DirectEstimator:
         scores = self.dataset.judge_score[rows]
         x = None if self._x is None else self._x[rows]
         u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
-        model = self._predictor.model
+        model = self.predictor_.model
         reward = model.predict(scores, x)
         value = float(u @ reward)
-        occupied = np.flatnonzero(self._predictor.shares > 0)
+        occupied = np.flatnonzero(self.predictor_.shares > 0)
         without = np.array([u @ model.folds[k].predict(scores, x) for k in occupied])
         return _Cell(value, u * (reward - value), rows, n_labels, None, None, None, 0.0, without)
 
@@ -296,8 +316,8 @@ class DirectEstimator:
     ) -> dict[str, Any]:
         se = estimate.standard_errors() / self.dataset.oracle_scale.width
         return {
-            "calibration_mode": self._predictor.model.mode,
-            "blend": self._predictor.blend,
+            "calibration_mode": self.predictor_.model.mode,
+            "blend": self.predictor_.blend,
             "n_labels_total": len(self._labels.rows),
             "policies": {
                 name: {
