@@ -9,6 +9,7 @@ import typer
 
 from cje.cli.analyze import analyze
 from cje.cli.run import resume, run, status, validate
+from cje.cli.survival import app as survival_app
 from cje.errors import CJEError
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app.command()(run)
 app.command()(resume)
 app.command()(status)
 app.command()(validate)
+app.add_typer(survival_app, name="survival")
 
 
 # Typer carries its own copy of click in newer releases and imports click in older ones: the base of

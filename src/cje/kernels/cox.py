@@ -233,7 +233,7 @@ def cox_score_residuals(
         own = _group_sum(sets, means) / _group_sum(sets, np.ones(len(means)))[:, None]
     mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
     residual[sets.deaths] += mass[:, None] * (z[sets.deaths] - own)
-    out = np.empty_like(residual)
+    out: FloatArray = np.empty_like(residual)
     out[sets.order] = residual
     return out
 

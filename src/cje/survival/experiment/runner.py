@@ -1,0 +1,242 @@
+"""Plan the runs, do what is not done yet, and never lose a finished one.
+
+A run is one scenario, model and seed. Its record is written to disk (flushed, then renamed into
+place) before it counts; resuming is the plan minus the records that match it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cje.errors import CJEError, MissingExtraError
+from cje.survival.experiment.config import ExperimentConfig
+from cje.survival.experiment.evaluator import FittedModel, MetricEvaluator
+from cje.survival.experiment.models import (
+    CoxPHBaseline,
+    KnownRisk,
+    RandomSurvivalForestBaseline,
+)
+from cje.survival.experiment.neural import NeuralCox
+from cje.survival.experiment.simulate import SimulatedData, simulate_survival
+
+__all__ = ["Run", "pending", "plan", "run_all", "run_one"]
+
+# Raised when a change of code changes the numbers of a run: old records are then redone.
+RECORD_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One cell of the experiment."""
+
+    scenario: str
+    model: str
+    seed: int
+    width: int | None
+    settings: str  # JSON of everything else that decides the numbers
+
+    @property
+    def key(self) -> str:
+        """File-safe name, unique to the run and its settings."""
+        digest = hashlib.sha256(f"{RECORD_VERSION}{self.settings}".encode()).hexdigest()[:10]
+        model = self.model if self.width is None else f"{self.model}-{self.width}"
+        return f"{self.scenario}.{model}.{self.seed}.{digest}"
+
+
+def plan(config: ExperimentConfig) -> list[Run]:
+    """Every run of the experiment, in a fixed order."""
+    shared = config.model_dump(
+        mode="json",
+        include={"n", "censoring", "heavy_censoring", "correlation", "train_share",
+                 "validation_share"},
+    )  # fmt: skip
+    runs = []
+    for scenario in config.scenarios:
+        for model in config.models:
+            own: dict[str, Any] = {}
+            if model == "forest":
+                own = config.forest.model_dump()
+            elif model == "neural":
+                own = config.neural.model_dump(exclude={"widths"})
+            settings = json.dumps(shared | own, sort_keys=True)
+            widths = config.neural.widths if model == "neural" else (None,)
+            runs += [Run(scenario, model, s, w, settings) for w in widths for s in config.seeds]
+    return runs
+
+
+def _model(run: Run, settings: dict[str, Any]) -> Any:
+    if run.model == "true_risk":
+        return KnownRisk()
+    if run.model == "cox":
+        return CoxPHBaseline()
+    if run.model == "forest":
+        return RandomSurvivalForestBaseline(
+            settings["n_trees"], settings["min_samples_leaf"], run.seed
+        )
+    assert run.width is not None
+    return NeuralCox(
+        run.width,
+        epochs=settings["epochs"],
+        learning_rate=settings["learning_rate"],
+        weight_decay=settings["weight_decay"],
+        seed=run.seed,
+    )
+
+
+def _splits(n: int, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    order = np.random.default_rng([seed, 1]).permutation(n)
+    first = round(n * settings["train_share"])
+    second = first + round(n * settings["validation_share"])
+    return {"train": order[:first], "validation": order[first:second], "test": order[second:]}
+
+
+def run_one(run: Run) -> dict[str, Any]:
+    """Simulate, split, fit, and evaluate every metric on every split; the run's record."""
+    settings = json.loads(run.settings)
+    rate = settings["heavy_censoring" if run.scenario == "heavy_censoring" else "censoring"]
+    data = simulate_survival(
+        run.scenario,  # type: ignore[arg-type]  # checked there
+        settings["n"],
+        seed=run.seed,
+        censoring=rate,
+        correlation=settings["correlation"],
+    )
+    parts = {name: data.rows(rows) for name, rows in
+             _splits(settings["n"], run.seed, settings).items()}  # fmt: skip
+    train = parts["train"]
+    model = _model(run, settings)
+    fitted: FittedModel = model.fit(_covariates(run, train), train.time, train.event)
+    evaluator = MetricEvaluator(train.time, train.event)
+    rows = []
+    for name, part in parts.items():
+        result = evaluator.evaluate(fitted, _covariates(run, part), part.time, part.event)
+        rows.append({"split": name} | asdict(result))
+    parameters = model.n_parameters(data.x.shape[1]) if isinstance(model, NeuralCox) else None
+    return {
+        "key": run.key,
+        "run": asdict(run),
+        "n_parameters": parameters,
+        "n_train_events": int(train.event.sum()),
+        "censored_share": float(1 - data.event.mean()),
+        "rows": rows,
+    }
+
+
+def _covariates(run: Run, part: SimulatedData) -> Any:
+    return part.log_risk[:, None] if run.model == "true_risk" else part.x
+
+
+def _record_path(folder: Path, run: Run) -> Path:
+    return folder / "runs" / f"{run.key}.json"
+
+
+def read_record(folder: Path, run: Run) -> dict[str, Any] | None:
+    """The run's record, or None where there is none that can be read and matches."""
+    path = _record_path(folder, run)
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    if not isinstance(record, dict) or record.get("key") != run.key or "rows" not in record:
+        return None
+    return record
+
+
+def write_record(folder: Path, run: Run, record: dict[str, Any]) -> None:
+    """On disk, whole or not at all."""
+    path = _record_path(folder, run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as handle:
+        json.dump(record, handle, allow_nan=False)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(temporary, path)
+
+
+def pending(config: ExperimentConfig) -> list[Run]:
+    """The plan minus what is recorded."""
+    return [run for run in plan(config) if read_record(config.out, run) is None]
+
+
+def _work(folder: Path, run: Run) -> str:
+    write_record(folder, run, run_one(run))
+    return run.key
+
+
+def _outcomes(
+    config: ExperimentConfig, runs: list[Run]
+) -> Iterator[tuple[Run, BaseException | None]]:
+    """Each run as it ends, with its error if it failed."""
+    if config.processes == 1:
+        for run in runs:
+            try:
+                _work(config.out, run)
+            except (CJEError, ArithmeticError, np.linalg.LinAlgError) as error:
+                yield run, error
+            else:
+                yield run, None
+        return
+    # The processes are the parallelism: one thread in each, unless the user said otherwise. Set here
+    # because a child reads it when it imports NumPy. Spawn: forking a process whose torch or BLAS
+    # threads have started can hang.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    with ProcessPoolExecutor(config.processes, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(_work, config.out, run): run for run in runs}
+        for future in as_completed(futures):
+            yield futures[future], future.exception()
+
+
+def run_all(
+    config: ExperimentConfig, *, on_progress: Callable[[int, int], None] | None = None
+) -> list[dict[str, Any]]:
+    """Do the runs that are missing and return all records in plan order.
+
+    A run that fails does not stop the others; their records stay, and one error names the failures.
+    """
+    everything = plan(config)
+    todo = pending(config)
+    done = len(everything) - len(todo)
+    failed: list[tuple[Run, BaseException]] = []
+    _report(on_progress, done, len(everything))
+    for run, error in _outcomes(config, todo):
+        if error is not None:
+            if isinstance(error, MissingExtraError):
+                raise error
+            failed.append((run, error))
+            continue
+        done += 1
+        _report(on_progress, done, len(everything))
+    if failed:
+        run, error = failed[0]
+        raise CJEError(
+            f"{len(failed)} of {len(everything)} runs failed; the others are saved. "
+            f"The first: {type(error).__name__}: {error}",
+            where=run.key,
+            hint="mend the setting and run again: finished runs are not repeated",
+        ) from error
+    return list(_all_records(config.out, everything))
+
+
+def _all_records(folder: Path, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        record = read_record(folder, run)
+        if record is None:
+            raise CJEError("a finished run's record vanished", where=run.key)
+        yield record
+
+
+def _report(on_progress: Callable[[int, int], None] | None, done: int, total: int) -> None:
+    if on_progress is not None:
+        on_progress(done, total)
