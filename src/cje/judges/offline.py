@@ -11,7 +11,7 @@ import numpy as np
 
 from cje.data.judge_score import JudgeScore
 from cje.errors import CJEError
-from cje.judges.base import BaseJudge
+from cje.judges.base import BaseJudge, Judge
 from cje.judges.verdict import VarianceMethod, Verdict
 from cje.models import JSON
 
@@ -99,7 +99,8 @@ class DeterministicJudge(BaseJudge):
     Parameters
     ----------
     scorer : callable or object with ``score(context, response)``
-        Gives a number on [0, 1], or a `JudgeScore` whose mean is used.
+        Gives a number on [0, 1], or a `JudgeScore` whose mean is used; of another judge, one
+        judgement is taken.
 
     Examples
     --------
@@ -114,9 +115,12 @@ class DeterministicJudge(BaseJudge):
         if not callable(function):
             raise CJEError("a scorer is a function of (context, response)", value=scorer)
         self._function, self.name = function, name
+        self._judge: Judge | None = scorer if hasattr(scorer, "ajudge") else None
 
     async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
         """The scorer's number."""
+        if self._judge is not None:  # its own score() would wait for the loop we are in
+            return await self._judge.ajudge(context, response, seed=seed)
         value = self._function(context, response)
         return Verdict(float(value.mean if isinstance(value, JudgeScore) else value))
 
