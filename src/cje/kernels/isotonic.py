@@ -13,6 +13,7 @@ Research* 9.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
 from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.search import segment_finder
 
 __all__ = [
     "isotonic_centered_fit",
@@ -286,17 +288,23 @@ def isotonic_predict(x_knots: ArrayLike, y_knots: ArrayLike, x: ArrayLike) -> Fl
         return np.full(at.shape, values[0])
     flat = at.ravel()
     result = np.empty(flat.shape)
+    find = segment_finder(knots[1:-1], len(flat))
     for start in range(0, len(flat), _BLOCK):
         block = flat[start : start + _BLOCK]
-        result[start : start + _BLOCK] = _interpolate(knots, values, block)
+        result[start : start + _BLOCK] = _interpolate(knots, values, find, block)
     return result.reshape(at.shape)
 
 
-def _interpolate(knots: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
+def _interpolate(
+    knots: FloatArray,
+    values: FloatArray,
+    find: Callable[[FloatArray], IntArray],
+    at: FloatArray,
+) -> FloatArray:
     """What `np.interp` does, except that its rounding can pass the right-hand knot by one bit."""
     inside: FloatArray = np.maximum(at, knots[0])
     np.minimum(inside, knots[-1], out=inside)
-    segment = knots[1:-1].searchsorted(inside, side="right")
+    segment = find(inside)
     x_left, left = knots.take(segment), values.take(segment)
     segment += 1
     width, right = knots.take(segment), values.take(segment)
