@@ -85,7 +85,7 @@ def get_folds(
             hint="use get_fold for one id",
         )
     key = np.uint64(_key(n_folds, seed))
-    digests = _digests([_encode(prompt_id) for prompt_id in prompt_ids])
+    digests = _digests(*_bytes(prompt_ids))
     hashed = _mix_array(_mix_array(digests ^ key) + key)
     return _reduce(hashed, n_folds)
 
@@ -101,6 +101,21 @@ def get_row_folds(n_rows: int, n_folds: int, seed: int = 42) -> NDArray[np.int64
     key = np.uint64(_key(n_folds, seed))
     rows = _mix_array(np.arange(n_rows, dtype=np.uint64) + np.uint64(_GOLDEN))
     return _reduce(_mix_array((rows ^ key) + key), n_folds)
+
+
+def _bytes(prompt_ids: Sequence[str]) -> tuple[bytes, NDArray[np.int64]]:
+    """UTF-8 of all ids one after another, and the length of each in bytes."""
+    try:
+        joined = "".join(prompt_ids)
+    except TypeError:
+        joined = None  # something is not a string; `_encode` below says which
+    # Plain ASCII, the common case, is encoded in one call: a character is a byte.
+    plain = joined is not None and joined.isascii()
+    items = prompt_ids if plain else [_encode(prompt_id) for prompt_id in prompt_ids]
+    lengths = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
+    if joined is not None and plain:
+        return joined.encode("ascii"), lengths
+    return b"".join(cast("list[bytes]", items)), lengths
 
 
 def _encode(prompt_id: str) -> bytes:
@@ -144,12 +159,11 @@ def _mix_array(h: _UintArray) -> _UintArray:
     return cast(_UintArray, h ^ (h >> np.uint64(31)))
 
 
-def _digests(encoded: list[bytes]) -> _UintArray:
-    """`_digest` of many byte strings at once."""
-    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+def _digests(data: bytes, lengths: NDArray[np.int64]) -> _UintArray:
+    """`_digest` of many byte strings, which lie in `data` one after another."""
     golden = np.uint64(_GOLDEN)
     h = _mix_array(lengths.astype(np.uint64) + golden)
-    buffer = b"".join(encoded) + bytes(_WORD)
+    buffer = data + bytes(_WORD)
     # Every byte position read as the little-endian word that starts there.
     words = np.ndarray(len(buffer) - _WORD + 1, dtype="<u8", buffer=buffer, strides=(1,))
     starts = np.cumsum(lengths) - lengths
