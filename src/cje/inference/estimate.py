@@ -301,9 +301,16 @@ class InfluenceEstimate:
 
     def rescaled(self, factor: float, offset: float = 0.0) -> InfluenceEstimate:
         """``offset + factor * values``: from [0, 1] to the label's own scale."""
-        scaled = self.contrast(factor * np.eye(len(self)), self.names)
-        bounds = None if scaled.bounds is None else np.asarray(scaled.bounds) + offset
-        return replace(scaled, values=scaled.values + offset, bounds=bounds)
+        if factor == 1.0 and offset == 0.0:
+            return self
+        extra, bounds = self.extra_covariance, self.bounds
+        return replace(
+            self,
+            values=offset + factor * self.values,
+            influence=factor * self.influence,
+            extra_covariance=None if extra is None else factor**2 * extra,
+            bounds=None if bounds is None else np.sort(offset + factor * np.asarray(bounds)),
+        )
 
     @staticmethod
     def join(parts: Iterable[InfluenceEstimate]) -> InfluenceEstimate:
