@@ -95,7 +95,8 @@ def _group_sum(sets: RiskSets, values: FloatArray) -> FloatArray:
 
 def _terms(sets: RiskSets, eta: FloatArray, w: FloatArray | None) -> _Terms:
     shift = float(eta.max())
-    risk = np.exp(eta - shift)
+    # a floor far below any real risk: late risk sets must not underflow to nothing
+    risk = np.exp(np.maximum(eta - shift, -300.0))
     if w is not None:
         risk = risk * w
     denominator = _suffix(risk)[sets.starts]

@@ -93,7 +93,8 @@ def calibration_slope(
     sets = risk_sets(sample.time, sample.event)
     fit = cox_fit(x / spread, sets, sample.weight)  # scaled: the step size is then of order one
     beta = float(fit.beta[0]) / spread
-    if not fit.converged or abs(float(fit.beta[0])) > 30:
+    # Where the scores order the events perfectly the likelihood rises for ever, ever more flatly.
+    if not fit.converged or float(fit.information[0, 0]) < 1e-6:
         raise CJEError(
             "the calibration slope is infinite: the risk scores order the events perfectly",
             where="risk_scores",

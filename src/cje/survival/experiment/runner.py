@@ -187,8 +187,8 @@ def _outcomes(
             else:
                 yield run, None
         return
-    # The processes are the parallelism: one thread in each, unless the user said otherwise. Set here
-    # because a child reads it when it imports NumPy. Spawn: forking a process whose torch or BLAS
+    # The processes are the parallelism: one thread in each, unless the user said otherwise. It is
+    # set here because a child reads it when it imports NumPy. Spawn: forking a process whose torch or BLAS
     # threads have started can hang.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
