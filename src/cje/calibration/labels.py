@@ -67,7 +67,9 @@ class LabelTable:
         keys: list[NDArray[Any]] = [] if weights is None else [w]
         keys += [] if covariates is None else list(covariates.T)
         keys += [] if folds is None else [folds]
-        order = np.lexsort([*keys, labels, scores])
+        order = np.argsort(scores)
+        if (np.diff(scores[order]) == 0).any():
+            order = np.lexsort([*keys, labels, scores])
         scores = scores[order]
         if covariates is None:
             cell = np.cumsum(np.diff(scores, prepend=scores[0]) != 0)

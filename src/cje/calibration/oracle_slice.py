@@ -51,7 +51,7 @@ class OracleSliceConfig:
         Fit pi(S) (missing at random given the score) instead of one share (completely at random).
     use_projected_weights : bool
         Put m(S) = E[W|S] in place of W: less variance, but unbiased only if W and Y are
-        uncorrelated given S. A judge that rewards length, and a policy that writes longer, break it.
+        uncorrelated given S. A judge that rewards length, and a longer policy, break it.
     """
 
     enable_augmentation: bool = False

@@ -37,7 +37,7 @@ class ScoreCells:
     @classmethod
     def build(cls, scores: FloatArray) -> ScoreCells:
         """Sort the scores."""
-        order = np.argsort(scores)
+        order = _sort(scores)
         ordered = scores[order]
         starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
         counts = np.diff(starts, append=len(scores)).astype(np.float64)
@@ -68,3 +68,28 @@ class ScoreCells:
         out = np.empty(self.n_rows)
         out[self.order] = np.repeat(block_values, last - first)
         return out
+
+
+_BUCKETS = 1 << 16
+_PROBE = 1000
+
+
+def _sort(scores: FloatArray) -> IntArray:
+    """argsort; where the scores take few well separated values, by their 16-bit bucket.
+
+    Judges emit few distinct scores. If no bucket holds two of them, sorting the bucket numbers (a
+    radix sort) sorts the scores.
+    """
+    low, high = float(scores.min()), float(scores.max())
+    width = (high - low) / (_BUCKETS - 1)
+    if width > 0.0 and np.isfinite(width) and len(scores) > _PROBE:
+        for part in (scores[:_PROBE], scores):
+            position = part - low
+            position /= width
+            bucket = position.astype(np.uint16)
+            value = np.empty(_BUCKETS)
+            value[bucket] = part
+            if (value[bucket] != part).any():
+                return np.argsort(scores)
+        return np.argsort(bucket, kind="stable")
+    return np.argsort(scores)

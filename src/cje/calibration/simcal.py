@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from cje.calibration.isotonic import pav_blocks
 from cje.calibration.score_cells import ScoreCells
 from cje.calibration.stacking import FoldGrid, Shape, baseline_share, choose_shape, variance_mixture
-from cje.data.folds import get_row_folds
 from cje.errors import CJEError
 from cje.kernels.isotonic import isotonic_predict
 
@@ -52,13 +51,12 @@ class SimcalConfig:
     ridge_lambda : float
         Ridge on the stack's matrix, relative to its mean diagonal.
     n_folds : int
-        Folds of the out-of-fold comparison where `fold_ids` are not given.
+        Folds of the out-of-fold comparison where `fold_ids` are not given: every n-th row in the
+        order of the scores, so that each fold sees every range of scores.
     objective : {"projection", "variance"}
         ``projection`` (default) stacks for the least error against E[W|S]. ``variance`` is the rule
         of the original design, least influence variance alone. **It is unsafe**: it prefers the
         wrong direction, and intervals built on it miss the truth (docs/methods/calibration.md).
-    random_seed : int
-        Of the folds.
     """
 
     ess_floor: float | None = None
@@ -68,7 +66,6 @@ class SimcalConfig:
     ridge_lambda: float = 1e-8
     n_folds: int = 5
     objective: str = "projection"
-    random_seed: int = 42
 
     def __post_init__(self) -> None:
         if self.ess_floor is not None and not 0 < self.ess_floor <= 1:
@@ -166,7 +163,7 @@ class SIMCalibrator:
         rewards, residuals : array (n,) or (n, K), optional
             Outcomes whose influence the stack weighs: rewards (IPS) or residuals (DR).
         fold_ids : array (n,) of int, optional
-            Folds of the comparison (`cje.data.folds`); by row number by default.
+            Folds of the comparison (`cje.data.folds`), where rows share prompts.
         """
         self._fit(weights, scores, rewards, residuals, fold_ids)
         return self
@@ -229,14 +226,13 @@ class SIMCalibrator:
         n, n_policies = raw.shape
         x = _read_scores(scores, n)
         outcome = _read_outcome(rewards, residuals, raw.shape)
-        folds, n_folds = self._folds(fold_ids, n)
         cells = ScoreCells.build(x)
-        grid = FoldGrid.build(cells, folds, n_folds)
+        grid = FoldGrid.build(cells, *self._folds(fold_ids, cells))
         self.score_range_ = (float(cells.x[0]), float(cells.x[-1]))
         self.fits_: list[_PolicyFit] = []
         calibrated = np.empty((n, n_policies), order="F")
         for k in range(n_policies):
-            h = None if outcome is None else outcome[:, min(k, outcome.shape[1] - 1)][cells.order]
+            h = None if outcome is None else outcome[:, min(k, outcome.shape[1] - 1)]
             fit, calibrated[:, k] = self._fit_policy(grid, raw[:, k], h, residuals is not None)
             self.fits_.append(fit)
         return raw, calibrated, single
@@ -244,10 +240,10 @@ class SIMCalibrator:
     def _fit_policy(
         self, grid: FoldGrid, raw: FloatArray, outcome: FloatArray | None, is_residual: bool
     ) -> tuple[_PolicyFit, FloatArray]:
-        """`outcome` is in score order, `raw` in the caller's."""
         config, cells = self.config, grid.cells
         scale = float(raw.mean())
-        ordered = raw[cells.order] / scale
+        ordered = raw[cells.order]
+        ordered /= scale
         means = cells.sums(ordered) / cells.counts
         shape: Shape | None = None
         if config.objective == "projection":
@@ -260,9 +256,9 @@ class SIMCalibrator:
             values, starts = _mix_directions(mixture, ends)
         base = float(mixture[0]) if config.include_baseline else 0.0
         raw_share = base + (1.0 - base) * config.baseline_shrink
-        out = _mix_raw(cells.rows(values, starts), raw / scale, raw_share)
+        out = _mix_raw(cells.rows(values, starts), raw, scale, raw_share)
         out /= out.mean()
-        keep = _keep_share(float(out.var()), config.tightest_cap())
+        keep = _keep_share(_mean_one_variance(out), config.tightest_cap())
         if keep < 1.0:
             out = 1.0 + keep * (out - 1.0)
         fit = _PolicyFit(scale, mixture, _knots(values, starts, cells), raw_share, keep, shape)
@@ -273,7 +269,8 @@ class SIMCalibrator:
     ) -> FloatArray:
         base = 0.0
         if self.config.include_baseline:
-            base = baseline_share(grid, ordered, shape, outcome, self.config.ridge_lambda)
+            h = None if outcome is None else outcome[grid.cells.order]
+            base = baseline_share(grid, ordered, shape, h, self.config.ridge_lambda)
         edges = np.array([start for start, _ in shape.pieces[1:]])
         piece = np.searchsorted(edges, grid.cells.x, side="right")
         rows = np.bincount(piece, grid.cells.counts, minlength=len(shape.pieces))
@@ -290,35 +287,39 @@ class SIMCalibrator:
         outcome: FloatArray | None,
         is_residual: bool,
     ) -> FloatArray:
-        columns = [grid.cells.rows(*p)[grid.cells.order] for p in projections]
+        order = grid.cells.order
+        columns = [grid.cells.rows(*p)[order] for p in projections]
         if self.config.include_baseline:
             columns.insert(0, ordered)
         return variance_mixture(
-            np.column_stack(columns), outcome, is_residual,
+            np.column_stack(columns), None if outcome is None else outcome[order], is_residual,
             grid.folds, grid.n_folds, self.config.ridge_lambda,
         )  # fmt: skip
 
     def _apply(self, fit: _PolicyFit, raw: FloatArray, x: FloatArray) -> FloatArray:
-        out = _mix_raw(isotonic_predict(*fit.curve, x), raw / fit.scale, fit.raw_share)
+        out = _mix_raw(isotonic_predict(*fit.curve, x), raw, fit.scale, fit.raw_share)
         return 1.0 + fit.keep * (out - 1.0)
 
-    def _folds(self, fold_ids: ArrayLike | None, n: int) -> tuple[IntArray, int]:
+    def _folds(self, fold_ids: ArrayLike | None, cells: ScoreCells) -> tuple[IntArray, int]:
+        """Fold of every row, in score order."""
+        n = cells.n_rows
         if fold_ids is None:
-            n_folds = self.config.n_folds
-            return get_row_folds(n, n_folds, self.config.random_seed), n_folds
+            return np.arange(n) % self.config.n_folds, self.config.n_folds
         folds = np.asarray(fold_ids)
         if folds.shape != (n,) or folds.dtype.kind not in "iu" or folds.min() < 0:
             raise CJEError("fold_ids must hold one non-negative integer a row", value=folds.shape)
         if folds.min() == folds.max():
             raise CJEError("fold_ids must name at least two folds", value=int(folds.min()))
-        return folds.astype(np.int64), int(folds.max()) + 1
+        return folds[cells.order].astype(np.int64), int(folds.max()) + 1
 
     # ---- words -------------------------------------------------------------------------------
 
     def _info(self, raw: FloatArray, calibrated: FloatArray, single: bool) -> dict[str, Any]:
         n = len(raw)
-        before = np.array([(raw[:, k] / fit.scale).var() for k, fit in enumerate(self.fits_)])
-        after = calibrated.var(axis=0)
+        before = np.array(
+            [_mean_one_variance(raw[:, k], fit.scale) for k, fit in enumerate(self.fits_)]
+        )
+        after = np.array([_mean_one_variance(column) for column in calibrated.T])
         cap = self.config.tightest_cap()
         columns: dict[str, Any] = {
             "mixture_weights": np.stack([fit.mixture for fit in self.fits_]),
@@ -383,8 +384,13 @@ def _mix_directions(
     return up * parts[0] + down * parts[1], starts
 
 
-def _mix_raw(curve: FloatArray, raw: FloatArray, share: float) -> FloatArray:
-    return curve if share == 0.0 else share * raw + (1.0 - share) * curve
+def _mix_raw(curve: FloatArray, raw: FloatArray, scale: float, share: float) -> FloatArray:
+    return curve if share == 0.0 else (share / scale) * raw + (1.0 - share) * curve
+
+
+def _mean_one_variance(weights: FloatArray, mean: float = 1.0) -> float:
+    """Variance of weights / mean, whose mean is one: E[w^2] - 1, without temporaries."""
+    return max(float(np.dot(weights, weights)) / (len(weights) * mean * mean) - 1.0, 0.0)
 
 
 def _knots(values: FloatArray, starts: IntArray, cells: ScoreCells) -> Knots:

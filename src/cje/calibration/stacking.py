@@ -36,7 +36,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _GROUPS = 1024  # cells of the cross-fitted comparison; the final fit uses every distinct score
-_TURNING_POINTS = 24
+_TURNING_GROUPS = 64
 _REFERENCE_GROUPS = 50
 _ROWS_PER_REFERENCE = 20
 
@@ -72,11 +72,11 @@ class FoldGrid:
     n: FloatArray  # (G, F) rows
 
     @classmethod
-    def build(cls, cells: ScoreCells, fold_ids: IntArray, n_folds: int) -> FoldGrid:
-        """Cut the sorted rows."""
+    def build(cls, cells: ScoreCells, folds: IntArray, n_folds: int) -> FoldGrid:
+        """Cut the sorted rows; `folds` are in score order."""
         group = cells.groups(_GROUPS)
-        folds = fold_ids[cells.order]
-        box = np.repeat(group, cells.counts.astype(np.int64)) * n_folds + folds
+        box = np.repeat(group * n_folds, cells.counts.astype(np.int64))
+        box += folds
         x = cells.x[np.flatnonzero(np.diff(group, prepend=-1))]
         n = np.bincount(box, minlength=len(x) * n_folds).reshape(len(x), n_folds)
         return cls(cells, folds, n_folds, box, x, n.astype(np.float64))
@@ -215,24 +215,52 @@ def _fit_pieces(
 
 
 def _best_turn(grid: FoldGrid, w: FloatArray) -> tuple[tuple[float, bool], ...] | None:
-    """Valley or peak with the least squared error on all rows; None for fewer than three groups."""
+    """Valley or peak with the least squared error on all rows; None for fewer than three groups.
+
+    Block means make the squared error a constant minus sum_b n_b v_b^2, and a PAV pass from either
+    end has that sum for every prefix: all turning points cost four passes over coarse groups.
+    """
     n = grid.n.sum(axis=1)
     if len(n) < 3:
         return None
-    mean = w / n
-    reached = np.cumsum(n) / n.sum()
-    at = np.searchsorted(reached, np.arange(1, _TURNING_POINTS + 1) / (_TURNING_POINTS + 1)) + 1
+    coarse = np.flatnonzero(np.diff(_coarsen(n, _TURNING_GROUPS), prepend=-1))
+    size, total = np.add.reduceat(n, coarse), np.add.reduceat(w, coarse)
+    backwards = size[::-1].tolist(), total[::-1].tolist()
+    forwards = size.tolist(), total.tolist()
     best: tuple[tuple[float, bool], ...] | None = None
-    least = np.inf
-    for cut in np.unique(np.minimum(at, len(n) - 1)):
-        for first in (True, False):
-            pieces = ((float(grid.x[0]), first), (float(grid.x[cut]), not first))
-            values, starts = _fit_pieces(grid.x, mean, n, pieces)
-            # Block means: the error is a constant minus the sum of n_b v_b^2.
-            error = -float(np.sum(np.add.reduceat(n, starts) * values**2))
-            if error < least:
-                least, best = error, pieces
+    most = -np.inf
+    for first in (True, False):
+        left = _prefix_fit(*forwards, increasing=first)
+        # Read from its far end, a piece that falls after the turn rises, and the reverse.
+        right = _prefix_fit(*backwards, increasing=first)
+        joined = np.array(left[:-1]) + np.array(right[:-1])[::-1]
+        cut = int(np.argmax(joined))
+        if joined[cut] > most:
+            most = float(joined[cut])
+            turn = float(grid.x[coarse[cut + 1]])
+            best = ((float(grid.x[0]), first), (turn, not first))
     return best
+
+
+def _coarsen(n: FloatArray, at_most: int) -> IntArray:
+    """Group numbers of consecutive cells, about equal totals of n."""
+    middle = np.cumsum(n) - 0.5 * n
+    return np.asarray(np.minimum((middle / n.sum() * at_most).astype(np.int64), at_most - 1))
+
+
+def _prefix_fit(size: list[float], total: list[float], *, increasing: bool) -> list[float]:
+    """sum_b n_b v_b^2 of the isotonic fit of every prefix of the cells."""
+    sign = 1.0 if increasing else -1.0
+    blocks: list[tuple[float, float, float]] = []  # rows, sum, explained up to and including
+    explained = []
+    for n, t in zip(size, total, strict=True):
+        while blocks and sign * blocks[-1][1] * n >= sign * t * blocks[-1][0]:
+            n, t = n + blocks[-1][0], t + blocks[-1][1]
+            blocks.pop()
+        so_far = (blocks[-1][2] if blocks else 0.0) + t * t / n
+        blocks.append((n, t, so_far))
+        explained.append(so_far)
+    return explained
 
 
 def _squared_error(n: FloatArray, w: FloatArray, ww: FloatArray, curve: FloatArray) -> float:

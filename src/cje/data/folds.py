@@ -20,6 +20,7 @@ from cje.errors import CJEError
 __all__ = ["get_fold", "get_folds", "get_row_folds"]
 
 _WORD = 8
+_BLOCK = 16_384
 _MASK = (1 << 64) - 1
 # Odd constants of the SplitMix64 finaliser (Steele, Lea and Flood 2014) and the golden ratio.
 _MULTIPLY_1 = 0xBF58476D1CE4E5B9
@@ -99,8 +100,12 @@ def get_row_folds(n_rows: int, n_folds: int, seed: int = 42) -> NDArray[np.int64
     True
     """
     key = np.uint64(_key(n_folds, seed))
-    rows = _mix_array(np.arange(n_rows, dtype=np.uint64) + np.uint64(_GOLDEN))
-    return _reduce(_mix_array((rows ^ key) + key), n_folds)
+    folds = np.empty(n_rows, dtype=np.int64)
+    for start in range(0, n_rows, _BLOCK):  # temporaries that stay in cache
+        stop = min(start + _BLOCK, n_rows)
+        rows = _mix_array(np.arange(start, stop, dtype=np.uint64) + np.uint64(_GOLDEN))
+        folds[start:stop] = _reduce(_mix_array((rows ^ key) + key), n_folds)
+    return folds
 
 
 def _bytes(prompt_ids: Sequence[str]) -> tuple[bytes, NDArray[np.int64]]:
