@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from cje.cli.analyze import analyze
+from cje.cli.demo import demo
 from cje.cli.run import resume, run, status, validate
 from cje.cli.survival import app as survival_app
 from cje.errors import CJEError
@@ -33,6 +34,7 @@ def _root(
 
 
 app.command()(analyze)
+app.command()(demo)
 app.command()(run)
 app.command()(resume)
 app.command()(status)
