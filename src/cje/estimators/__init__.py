@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cje.estimators.comparison import BestPolicy as BestPolicy
     from cje.estimators.comparison import Comparison as Comparison
     from cje.estimators.direct import DirectEstimator as DirectEstimator
+    from cje.estimators.direct_bootstrap import bootstrap_direct as bootstrap_direct
     from cje.estimators.doubly_robust import DRCPOEstimator as DRCPOEstimator
     from cje.estimators.importance import IPSEstimator as IPSEstimator
     from cje.estimators.importance import SNIPSEstimator as SNIPSEstimator
@@ -38,6 +39,7 @@ _HOME = {
     "DirectEstimator": "direct",
     "EstimationResult": "result",
     "NaiveEstimator": "naive",
+    "bootstrap_direct": "direct_bootstrap",
     "find_estimator": "registry",
 }
 __all__ = sorted(_HOME)
