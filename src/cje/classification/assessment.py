@@ -23,7 +23,7 @@ from cje.classification._arrays import (
     top_class,
 )
 from cje.classification.bins import BinSums
-from cje.classification.folded import cell_noise, folded_limits, standard_errors
+from cje.classification.folded import cell_noise, folded_limits
 from cje.classification.smooth import smooth_ece, smooth_ece_limits
 from cje.errors import CJEError
 from cje.inference.intervals import Interval, check_level
@@ -89,9 +89,8 @@ class Assessment:
 
 def _sum_limits(cells: BinSums, share: FloatArray, level: float, copies: int = 1) -> Limits:
     """Limits for ``sum share * |gap|``; the value is at most one, and so are they."""
-    gap = share * cells.gap
-    noise = cell_noise(gap, standard_errors(cells, share), level, copies)
-    low, high = folded_limits(float(np.abs(gap).sum()), noise, level)
+    noise = cell_noise(cells, share, level, copies)
+    low, high = folded_limits(float(share @ np.abs(cells.gap)), noise, level)
     return low, min(high, 1.0)
 
 

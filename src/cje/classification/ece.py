@@ -119,6 +119,8 @@ def maximum_calibration_error(
 ) -> float:
     """Largest absolute gap of any bin that holds a row. Parameters as in the ECE.
 
+    The bins that hold a row are the sample's: a rare score adds a bin, and with it a large gap.
+
     Examples
     --------
     >>> maximum_calibration_error([0, 0, 1, 1], [0.1, 0.1, 0.9, 0.5], n_bins=2)

@@ -11,7 +11,8 @@ reject, in closed form. With :math:`h(\delta) = E|N(\delta, 1)|` and :math:`e(\d
 deviation at most :math:`\sigma`, so that it falls below its centre by :math:`z\sigma` with
 probability at most :math:`\Phi(-z)`. Among all :math:`D` with :math:`E_D T \le c = T + z\sigma`,
 the largest :math:`\theta` has :math:`D_b = \delta s_b` for one :math:`\delta` (the mean is convex
-in :math:`D`), which gives :math:`S\,h^{-1}(c / S)` with :math:`S = \sum s_b`.
+in :math:`D`), which gives :math:`S\,h^{-1}(c / S)` with :math:`S = \sum s_b`. Here the
+:math:`s_b` must not be too large, or noise would be blamed for what is miscalibration.
 
 *Lower.* :math:`E_D T \le \theta + \sum_b s_b\, e(D_b/s_b)`. A simultaneous box, at a fifth of the
 error rate, bounds each :math:`|D_b|` from below and so its excess from above; bins whose gap is
@@ -70,7 +71,9 @@ class Noise(NamedTuple):
     Attributes
     ----------
     se : array (C,)
-        Standard error of each term.
+        Standard error of each term, rather too large than too small: for what noise may do.
+    least_se : array (C,)
+        The same, rather too small: for what noise must have done.
     floor : array (C,)
         Lower bound on each term's target, jointly valid at the box's share of the error rate.
     variance : float
@@ -82,6 +85,7 @@ class Noise(NamedTuple):
     """
 
     se: FloatArray
+    least_se: FloatArray
     floor: FloatArray
     variance: float
     null_variance: float
@@ -103,8 +107,10 @@ def standard_errors(cells: BinSums, share: FloatArray) -> FloatArray:
     return np.asarray(share * np.sqrt(per_row / n))
 
 
-def cell_noise(gap: FloatArray, se: FloatArray, level: float, copies: int = 1) -> Noise:
-    """Noise of independent cells, or of cells in which each row enters `copies` times."""
+def cell_noise(cells: BinSums, share: FloatArray, level: float, copies: int = 1) -> Noise:
+    """Noise of ``share * gap`` of the cells, each row of which is in `copies` cells."""
+    se = standard_errors(cells, share)
+    plain = share * np.sqrt(cells.mean_y * (1.0 - cells.mean_y) / cells.effective)
     error = (1.0 - level) / 2.0 * _BOX_SHARE
     reach = -float(ndtri(error / (2.0 * len(se))))
     squares = float(copies * (se**2).sum())
@@ -113,7 +119,8 @@ def cell_noise(gap: FloatArray, se: FloatArray, level: float, copies: int = 1) -
         skewness *= float((se**3).sum() / (se**2).sum() ** 1.5)
     return Noise(
         se=se,
-        floor=np.maximum(np.abs(gap) - reach * se, 0.0),
+        least_se=np.minimum(plain, se),
+        floor=np.maximum(share * np.abs(cells.gap) - reach * se, 0.0),
         variance=squares,
         null_variance=_HALF_NORMAL_VARIANCE * squares,
         null_skewness=skewness,
@@ -128,10 +135,9 @@ def folded_limits(total: float, noise: Noise, level: float) -> tuple[float, floa
 
 def _upper(total: float, noise: Noise, level: float) -> float:
     z = -float(ndtri((1.0 - level) / 2.0))
-    scale = float(noise.se.sum())
-    if scale == 0.0:
-        return total
-    return scale * _inverse_mean((total + z * np.sqrt(noise.variance)) / scale)
+    most = total + z * float(np.sqrt(noise.variance))
+    scale = float(noise.least_se.sum())
+    return most if scale == 0.0 else scale * _inverse_mean(most / scale)
 
 
 def _lower(total: float, noise: Noise, level: float) -> float:

@@ -35,6 +35,7 @@ _GRID = 4096  # cells of [0, 1]; smaller bandwidths than two cells are not resol
 _SMALLEST = 2.0 / _GRID
 _COARSE = 512  # cells of the grid on which standard errors are computed
 _BOX_ERROR_SHARE = 0.2
+_LIMIT_STEPS = 16  # halvings of [0, 1]: limits to 1e-5
 
 
 def _gridded(p: FloatArray, mass: FloatArray, size: int) -> FloatArray:
@@ -105,10 +106,10 @@ def smooth_ece(
     return _crossing(lambda sigma: at(sigma) >= sigma, _SMALLEST)
 
 
-def _crossing(above: Callable[[float], bool], low: float) -> float:
+def _crossing(above: Callable[[float], bool], low: float, steps: int = 40) -> float:
     """Largest sigma up to one with `above(sigma)`, for a condition that holds only below it."""
     high = 1.0
-    for _ in range(40):
+    for _ in range(steps):
         middle = 0.5 * (low + high)
         if above(middle):
             low = middle
@@ -117,20 +118,23 @@ def _crossing(above: Callable[[float], bool], low: float) -> float:
     return 0.5 * (low + high)
 
 
-def _standard_error(p: FloatArray, variance: FloatArray) -> Callable[[float], FloatArray]:
-    """Standard error of the smoothed residual, times the cell width, on the coarse grid."""
-    mass = _gridded(p, variance, _COARSE)
-    centre = (np.arange(_COARSE) + 0.5) / _COARSE
-    occupied = mass > 0.0
+def _standard_error(p: FloatArray, *variances: FloatArray) -> Callable[[float], FloatArray]:
+    """Standard errors of the smoothed residual, times the cell width, on the coarse grid.
+
+    One column for each way to put the variance of a row.
+    """
+    mass = np.column_stack([_gridded(p, variance, _COARSE) for variance in variances])
+    i = np.arange(_COARSE)
+    apart, mirrored = np.abs(i[:, None] - i[None, :]), i[:, None] + i[None, :] + 1
 
     def at(sigma: float) -> FloatArray:
-        kernel = np.zeros((_COARSE, int(occupied.sum())))
-        for shift in (-2.0, 0.0, 2.0):  # mirror images at both ends
-            for sign in (1.0, -1.0):
-                apart = centre[:, None] - (sign * centre[occupied] + shift)[None, :]
-                kernel += np.exp(-0.5 * (apart / sigma) ** 2)
-        kernel /= sigma * np.sqrt(2.0 * np.pi)
-        return np.sqrt(kernel**2 @ mass[occupied]) / _COARSE
+        # The kernel depends on distances alone, all multiples of the cell width.
+        distance = np.arange(4 * _COARSE) / _COARSE
+        profile = np.exp(-0.5 * (distance / sigma) ** 2) / (sigma * np.sqrt(2.0 * np.pi))
+        kernel = profile[apart] + profile[mirrored] + profile[2 * _COARSE - mirrored]
+        if sigma > 0.2:  # the second images; below, they are less than 1e-20
+            kernel += profile[2 * _COARSE - apart] + profile[2 * _COARSE + apart]
+        return np.asarray(np.sqrt(kernel**2 @ mass) / _COARSE)
 
     return at
 
@@ -162,10 +166,11 @@ def smooth_ece_limits(
     """
     share = np.full(len(p), 1.0 / len(p)) if w is None else w / w.sum()
     rows = 1.0 / float(share @ share)
+    least = share**2 * (y - p) ** 2
     # Two pseudo-rows' worth of variance: outcomes that all agree are not noiseless.
-    variance = share**2 * ((y - p) ** 2 + 2.0 / rows)
+    variance = least + share**2 * (2.0 / rows)
     total = float(variance.sum())
-    error_at = _standard_error(p, variance)
+    error_at = _standard_error(p, variance, least)
     value_at = _smoother(y, p, w)
     gap = y - p if w is None else w * (y - p)
     gap = _gridded(p, gap / (len(p) if w is None else w.sum()), _COARSE)
@@ -173,14 +178,15 @@ def smooth_ece_limits(
     frequency = np.pi * np.arange(_COARSE)
 
     def limits(sigma: float) -> tuple[float, float]:
-        se = error_at(sigma)
+        se, least_se = error_at(sigma).T
         curve = idct(spectrum * np.exp(-0.5 * (frequency * sigma) ** 2), type=2, norm="ortho")
         reach = _sup_quantile(sigma, (1.0 - level) / 2.0 * _BOX_ERROR_SHARE)
-        noise = Noise(se, np.maximum(np.abs(curve) - reach * se, 0.0), total, total, 0.0, 0.0)
+        floor = np.maximum(np.abs(curve) - reach * se, 0.0)
+        noise = Noise(se, least_se, floor, total, total, 0.0, 0.0)
         return folded_limits(value_at(sigma), noise, level)
 
     smallest = 2.0 / _COARSE
     low = 0.0
     if limits(smallest)[0] >= smallest:
-        low = _crossing(lambda sigma: limits(sigma)[0] >= sigma, smallest)
-    return low, _crossing(lambda sigma: limits(sigma)[1] >= sigma, smallest)
+        low = _crossing(lambda sigma: limits(sigma)[0] >= sigma, smallest, _LIMIT_STEPS)
+    return low, _crossing(lambda sigma: limits(sigma)[1] >= sigma, smallest, _LIMIT_STEPS)
