@@ -86,7 +86,7 @@ def calibration_fit(
     :math:`R^2 = 1 - \sum w e^2 / \sum w (Y - \bar Y)^2`. Regions are the thirds of the labelled
     scores; their mean residuals are tested against zero, adjusted by Benjamini-Hochberg.
     """
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     n = len(labels)
     if n < 2 or len(scores) != n or len(out_of_fold) != n:
@@ -109,6 +109,6 @@ def calibration_fit(
         parts.append((name, float(scores[rows].min()), float(scores[rows].max()),
                       int(rows.sum()), mean, se))  # fmt: skip
         z.append(abs(mean) / se if se > 0 else 0.0)
-    adjusted: Any = benjamini_hochberg(2.0 * norm.sf(z)) if parts else []
+    adjusted: Any = benjamini_hochberg(2.0 * ndtr(-np.asarray(z))) if parts else []
     regions = tuple(RegionResidual(*p, float(q)) for p, q in zip(parts, adjusted, strict=True))
     return CalibrationFit(n, r2, float(np.sqrt(residual / w.sum())), regions)

@@ -117,7 +117,7 @@ def audit_transport(
     margin : float
         Differences up to this size are of no practical importance.
     """
-    from scipy.stats import t as student
+    from scipy.special import stdtrit
 
     n = len(labels)
     if len(predicted) != n:
@@ -134,7 +134,7 @@ def audit_transport(
     df = n - 1.0
     if total > 0:
         df = total**2 / (own**2 / (n - 1) + prediction_variance**2 / prediction_df)
-    half = float(student.ppf(0.5 + level / 2, df)) * float(np.sqrt(total))
+    half = float(stdtrit(df, 0.5 + level / 2)) * float(np.sqrt(total))
     low, high = mean - half, mean + half
     if -margin <= low and high <= margin:
         status = TransportStatus.PASS

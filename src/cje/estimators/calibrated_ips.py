@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cje.calibration.oracle_slice import OracleSliceConfig, augmentation, weight_given_score
+from cje.calibration.oracle_slice import OracleSliceConfig
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
-from cje.estimators.importance import weighted_leave_out
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 
 __all__ = ["CalibratedIPS"]
+
+FloatArray = NDArray[np.float64]
 
 
 class CalibratedIPS(OffPolicyEstimator):
@@ -29,12 +31,10 @@ class CalibratedIPS(OffPolicyEstimator):
     oua_jackknife : bool
         Add the labels' uncertainty by jackknife.
     oracle_slice_config : OracleSliceConfig, optional
-        With ``enable_augmentation=True`` adds the mean of ``(L / pi) W (Y - f(S))``: the label term
-        is then part of the influence function, and no jackknife is added.
+        With ``enable_augmentation=True`` the label part is the mean of ``(L / pi) W (Y - f(S))``
+        with the raw weights (``use_projected_weights``: m(S) in place of W) and belongs to the
+        influence function; no jackknife is added.
     simcal_config : SimcalConfig, optional
-    augmentation_weight : {"raw", "projected"}
-        W itself, or m(S) in its place: the smaller variance, but unbiased only if W and Y are
-        uncorrelated given S.
 
     Other parameters as in `OffPolicyEstimator`.
     """
@@ -46,7 +46,6 @@ class CalibratedIPS(OffPolicyEstimator):
         *args: Any,
         oracle_slice_config: OracleSliceConfig | None = None,
         simcal_config: SimcalConfig | None = None,
-        augmentation_weight: str = "raw",
         **options: Any,
     ) -> None:
         if oracle_slice_config is not None:
@@ -54,49 +53,45 @@ class CalibratedIPS(OffPolicyEstimator):
         super().__init__(*args, **options)
         self.oracle_slice_config = oracle_slice_config
         self.simcal_config = simcal_config
-        self.augmentation_weight = augmentation_weight
+
+    def label_weights(self, problem: Problem) -> tuple[FloatArray, bool]:
+        config = self.oracle_slice_config
+        if config is None or not config.enable_augmentation:
+            return super().label_weights(problem)
+        if config.use_projected_weights:
+            return problem.projected, True
+        return problem.logged.weights, True
 
     def fit(self, problem: Problem) -> Fit:
-        logged, n = problem.logged, len(problem.logged)
-        reward = problem.rewards.full
-        calibrator = SIMCalibrator(self.simcal_config or SimcalConfig(n_folds=self.n_folds))
-        weights, info = calibrator.transform(
+        logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
+        config = self.simcal_config or SimcalConfig(n_folds=self.n_folds)
+        reward = problem.rewards.out_of_fold
+        weights, info = SIMCalibrator(config).transform(
             logged.weights, logged.scores, rewards=reward, fold_ids=logged.folds
         )
         weights = weights / weights.mean(axis=0)
-        values = reward @ weights / n
-        rows = logged.weights * (reward[:, None] - values) / n
-        leave_out = weighted_leave_out(problem, weights)
-        config = self.oracle_slice_config
-        if config is not None and config.enable_augmentation:
-            values, rows = self._augmented(problem, values, rows)
-            leave_out = None
-        return Fit(
-            values,
+        label_weights, _ = self.label_weights(problem)
+        term = problem.term(label_weights)
+        shared = each @ term.shares
+        rows = logged.weights * (shared - (logged.weights * shared).mean(axis=0)) / n
+        return self.assemble(
+            problem,
+            each.T @ weights / n,
             logged.cluster_influence(rows, problem.n_clusters),
-            leave_out,
-            {"simcal": info, "calibrated_ess_fraction": _ess_fraction(weights)},
+            term,
+            {"simcal": _plain(info), "calibrated_ess_fraction": _ess_fraction(problem, weights)},
         )
 
-    def _augmented(
-        self, problem: Problem, values: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]
-    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Add the mean label correction of each policy, and its influence."""
-        logged, n = problem.logged, len(problem.logged)
-        config = self.oracle_slice_config
-        assert config is not None
-        fitted = problem.rewards.out_of_fold if config.enable_cross_fit else problem.rewards.full
-        propensity = np.maximum(logged.propensity, config.min_pi)
-        values, rows = values.copy(), rows.copy()
-        for k in range(len(logged.policies)):
-            weight = logged.weights[:, k]
-            if self.augmentation_weight == "projected":
-                weight = weight_given_score(weight, logged.scores, logged.folds)
-            term = augmentation(logged.labels, logged.labelled, fitted, weight, propensity)
-            values[k] += term.mean()
-            rows[:, k] += (term - term.mean()) / n
-        return values, rows
+
+def _ess_fraction(problem: Problem, weights: FloatArray) -> dict[str, float]:
+    fractions = 1.0 / np.mean(weights**2, axis=0)
+    return dict(zip(problem.logged.policies, fractions.tolist(), strict=True))
 
 
-def _ess_fraction(weights: np.ndarray[Any, Any]) -> list[float]:
-    return [float(x) for x in 1.0 / np.mean(weights**2, axis=0)]
+def _plain(info: Any) -> Any:
+    """Plain JSON types."""
+    if isinstance(info, dict):
+        return {str(key): _plain(value) for key, value in info.items()}
+    if isinstance(info, list | tuple):
+        return [_plain(value) for value in info]
+    return info.tolist() if isinstance(info, np.ndarray | np.generic) else info

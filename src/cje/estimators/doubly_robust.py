@@ -8,56 +8,53 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.estimators.importance import weighted_leave_out
+from cje.estimators.label_term import LabelTerm
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
-from cje.estimators.outcome import Outcome, Regressor, calibration_outcome, learned_outcome
+from cje.estimators.outcome import Outcome, Regressor, learned_outcome
 
-__all__ = ["DRCPOEstimator", "direct_part", "residual_part"]
+__all__ = ["DRCPOEstimator", "fresh_influence", "fresh_parts"]
 
 FloatArray = NDArray[np.float64]
 
 
-def direct_part(
-    problem: Problem, fresh_rewards: tuple[FloatArray, ...]
-) -> tuple[FloatArray, FloatArray]:
-    """Mean over prompts of the predicted reward of fresh draws: values (K,), influence (G, K).
+def fresh_parts(problem: Problem) -> tuple[list[FloatArray], FloatArray]:
+    """Every fold model on every target's fresh draws, and their means over prompts (V, K)."""
+    each = [problem.rewards.fresh(draws) for draws in problem.fresh]
+    means = [draws.weight @ f for draws, f in zip(problem.fresh, each, strict=True)]
+    return each, np.column_stack(means)
+
+
+def fresh_influence(problem: Problem, rewards: list[FloatArray]) -> FloatArray:
+    """Influence (G, K) of the mean over prompts of the rewards of fresh draws.
 
     Prompts are the clusters, so the spread between prompts already contains the Monte Carlo
     variance of the finite number of draws on each.
     """
-    pairs = list(zip(problem.fresh, fresh_rewards, strict=True))
-    values = np.array([float(draws.weight @ reward) for draws, reward in pairs])
-    influence = np.column_stack(
-        [draws.cluster_influence(reward, problem.n_clusters) for draws, reward in pairs]
+    return np.column_stack(
+        [
+            draws.cluster_influence(reward, problem.n_clusters)
+            for draws, reward in zip(problem.fresh, rewards, strict=True)
+        ]
     )
-    return values, influence
-
-
-def residual_part(problem: Problem, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Self-normalised weighted mean of a residual, (n,) or (n, K), on the logged rows."""
-    logged = problem.logged
-    column = residual[:, None] if residual.ndim == 1 else residual
-    values = (logged.weights * column).mean(axis=0)
-    rows = logged.weights * (column - values) / len(logged)
-    return values, logged.cluster_influence(rows, problem.n_clusters)
 
 
 class DRCPOEstimator(OffPolicyEstimator):
-    r"""Doubly robust value with a cross-fitted outcome model q and fresh draws.
+    r"""Doubly robust value with an outcome model q and fresh draws.
 
     .. math:: \hat V = \frac1m \sum_j \bar q(\text{fresh}_j)
-              + \frac{\sum_i W_i (R_i - q(S_i))}{\sum_i W_i}
+              + \frac{\sum_i W_i (R_i - q_i)}{\sum_i W_i} + \hat c
 
-    Right where either q predicts the reward of the target's responses or the weights are right;
-    both rest on E[Y | S] carrying over from the labelled rows (see `tr-cpo` for labels that check
-    it). R = f(S) is a plug-in, so the labels' uncertainty is added by jackknife; with every row
-    labelled R = Y and the influence has it already.
+    The reward R = f(S) is a function of the score, which fresh draws have too; so the best q is f
+    itself and the middle term vanishes (the default). With a learned q the value is right where
+    either q predicts the reward of the target's responses or the weights are right. Both rest on
+    E[Y | S] carrying over from the labelled rows; `tr-cpo` does not. The label part c removes the
+    first-order error of f (see `label_term`); its uncertainty is added by jackknife, or is in the
+    influence function where every row is labelled.
 
     Parameters
     ----------
     outcome_model : callable, optional
-        Makes a regressor with `fit` and `predict` on (score, covariates). By default q is the
-        calibration itself, cross-fitted.
+        Makes a regressor with `fit` and `predict` on (score, covariates).
 
     Other parameters as in `OffPolicyEstimator`.
 
@@ -76,49 +73,31 @@ class DRCPOEstimator(OffPolicyEstimator):
         super().__init__(*args, **options)
         self.outcome_model = outcome_model
 
-    def outcome(self, problem: Problem) -> Outcome:
-        """Cross-fitted predictions of the chosen outcome model."""
-        if self.outcome_model is None:
-            return calibration_outcome(problem)
-        return learned_outcome(problem, self.outcome_model)
-
     def fit(self, problem: Problem) -> Fit:
-        outcome = self.outcome(problem)
-        direct, direct_influence = direct_part(problem, outcome.fresh)
-        residual, residual_influence = residual_part(problem, problem.rewards.full - outcome.logged)
-        return Fit(
-            direct + residual,
-            direct_influence + residual_influence,
-            self.leave_out(problem, direct - residual_offset(problem, outcome)),
-            {
-                "direct_part": dict(zip(problem.logged.policies, direct.tolist(), strict=True)),
-                "residual_part": dict(zip(problem.logged.policies, residual.tolist(), strict=True)),
-                "draws_per_prompt": {
-                    name: draws.draws_per_prompt
-                    for name, draws in zip(problem.logged.policies, problem.fresh, strict=True)
-                },
-            },
-        )
-
-    def leave_out(self, problem: Problem, fixed: FloatArray) -> FloatArray | None:
-        """Values without each group of labels.
-
-        Where q is the calibration, leaving labels out changes q and R alike and their difference
-        vanishes; a learned q stays as it is (`fixed` is its part of the value) and R changes.
-        """
-        if problem.rewards.kind == "labels":
-            return None
+        label_weights, _ = self.label_weights(problem)
+        term = problem.term(label_weights)
+        draws = {
+            name: d.draws_per_prompt
+            for name, d in zip(problem.logged.policies, problem.fresh, strict=True)
+        }
         if self.outcome_model is not None:
-            weighted = weighted_leave_out(problem, problem.logged.weights)
-            return None if weighted is None else weighted + fixed
-        return np.stack(
-            [
-                problem.fresh_means(lambda d, m=model: m.predict(d.scores, d.covariates))  # type: ignore[misc]
-                for model in problem.rewards.jackknife
-            ]
-        )
+            outcome = learned_outcome(problem, self.outcome_model)
+            means, influence = self._learned(problem, term, outcome)
+        else:
+            each, means = fresh_parts(problem)
+            rewards = [f @ term.shares[:, k] for k, f in enumerate(each)]
+            influence = fresh_influence(problem, rewards)
+        return self.assemble(problem, means, influence, term, {"draws_per_prompt": draws})
 
-
-def residual_offset(problem: Problem, outcome: Outcome) -> FloatArray:
-    """(K,) weighted mean of q on the logged rows."""
-    return np.asarray(outcome.logged @ problem.logged.weights / len(problem.logged))
+    def _learned(
+        self, problem: Problem, term: LabelTerm, outcome: Outcome
+    ) -> tuple[FloatArray, FloatArray]:
+        """Fold means and influence with a learned outcome model."""
+        logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
+        direct = [float(d.weight @ q) for d, q in zip(problem.fresh, outcome.fresh, strict=True)]
+        weighted = outcome.logged @ logged.weights / n
+        residual = each @ term.shares - outcome.logged[:, None]
+        rows = logged.weights * (residual - (logged.weights * residual).mean(axis=0)) / n
+        influence = logged.cluster_influence(rows, problem.n_clusters)
+        influence += fresh_influence(problem, list(outcome.fresh))
+        return each.T @ logged.weights / n + (np.array(direct) - weighted), influence

@@ -10,36 +10,19 @@ from numpy.typing import NDArray
 from cje.errors import CJEError
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 
-__all__ = ["IPSEstimator", "SNIPSEstimator", "weighted_leave_out"]
+__all__ = ["IPSEstimator", "SNIPSEstimator"]
 
 FloatArray = NDArray[np.float64]
 
 
-def weighted_leave_out(problem: Problem, weights: FloatArray) -> FloatArray | None:
-    """Weighted mean reward (J, K) under the calibration without each group of labels.
-
-    `weights` are (n, K) and are used as they stand: mean of weight times reward.
-    """
-    if problem.rewards.kind == "labels":
-        return None
-    logged = problem.logged
-    n = len(logged)
-    return np.stack(
-        [
-            model.predict(logged.scores, logged.covariates) @ weights / n
-            for model in problem.rewards.jackknife
-        ]
-    )
-
-
 class IPSEstimator(OffPolicyEstimator):
-    r"""Inverse propensity scoring, :math:`\hat V = \frac1n \sum_i W_i R_i`.
+    r"""Inverse propensity scoring, :math:`\hat V = \frac1n \sum_i W_i R_i` plus the label part.
 
-    Unbiased for the mean calibrated reward where the log-probs are exact; a constant factor in the
-    weights goes straight into the estimate, so no shift of the log-ratios is ever applied.
+    Unbiased for the mean reward where the log-probs are exact; a constant factor in the weights
+    goes straight into the estimate, so no shift of the log-ratios is ever applied.
 
-    Influence: :math:`\psi_i = (W_i R_i - \hat V)/n`. Assumption: the labels' calibration
-    E[Y | S] holds under the target, and the target's support lies within the logging policy's.
+    Influence: :math:`\psi_i = (W_i R_i - \hat V)/n`. Assumption: E[Y | S] carries over from the
+    labelled rows to the target, and the target's support lies within the logging policy's.
 
     References
     ----------
@@ -49,19 +32,17 @@ class IPSEstimator(OffPolicyEstimator):
     name: ClassVar[str] = "ips"
 
     def fit(self, problem: Problem) -> Fit:
-        logged = problem.logged
-        terms = logged.raw * problem.rewards.full[:, None]
-        values = terms.mean(axis=0)
-        rows = (terms - values) / len(logged)
-        return Fit(
-            values,
-            logged.cluster_influence(rows, problem.n_clusters),
-            weighted_leave_out(problem, logged.raw),
-        )
+        logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
+        weights, _ = self.label_weights(problem)
+        term = problem.term(weights)
+        terms = logged.raw * (each @ term.shares)
+        rows = (terms - terms.mean(axis=0)) / n
+        influence = logged.cluster_influence(rows, problem.n_clusters)
+        return self.assemble(problem, each.T @ logged.raw / n, influence, term)
 
 
 class SNIPSEstimator(OffPolicyEstimator):
-    r"""Self-normalised IPS, :math:`\hat V = \sum_i W_i R_i / \sum_i W_i`.
+    r"""Self-normalised IPS, :math:`\hat V = \sum_i W_i R_i / \sum_i W_i` plus the label part.
 
     A constant factor in the weights cancels. `log_ratio_shift` subtracts the 75th percentile of the
     log-ratios before the hard clip, so that the clip acts on the largest ratios relative to the
@@ -82,16 +63,14 @@ class SNIPSEstimator(OffPolicyEstimator):
         self.log_ratio_shift = log_ratio_shift
 
     def fit(self, problem: Problem) -> Fit:
-        logged = problem.logged
+        logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
         weights = self._shifted() if self.log_ratio_shift else logged.weights
-        reward = problem.rewards.full
-        values = reward @ weights / len(logged)
-        rows = weights * (reward[:, None] - values) / len(logged)
-        return Fit(
-            values,
-            logged.cluster_influence(rows, problem.n_clusters),
-            weighted_leave_out(problem, weights),
-        )
+        label_weights, _ = self.label_weights(problem)
+        term = problem.term(label_weights)
+        reward = each @ term.shares
+        rows = weights * (reward - (weights * reward).mean(axis=0)) / n
+        influence = logged.cluster_influence(rows, problem.n_clusters)
+        return self.assemble(problem, each.T @ weights / n, influence, term)
 
     def _shifted(self) -> FloatArray:
         ratios = self.sampler.log_ratios(clipped=False)

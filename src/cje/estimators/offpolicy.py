@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.calibration.simcal import SIMCalibrator
 from cje.data import Dataset, PrecomputedSampler
 from cje.diagnostics import (
     GateThresholds,
@@ -22,14 +24,16 @@ from cje.diagnostics import (
     weight_findings,
 )
 from cje.errors import CJEError
+from cje.estimators.label_term import LabelTerm, label_term
 from cje.estimators.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
 from cje.estimators.result import EstimationResult
-from cje.estimators.rewards import Rewards, fit_rewards
+from cje.estimators.rewards import Rewards, fit_rewards, label_groups
 from cje.inference import Finding, InfluenceEstimate, Severity, fold_jackknife_covariance
 
 __all__ = ["Fit", "OffPolicyEstimator", "Problem"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,30 @@ class Problem:
     rewards: Rewards
     fresh: tuple[FreshDraws, ...]
     cluster_names: Sequence[str]
+    groups: IntArray
 
     @property
     def n_clusters(self) -> int:
         """Prompts, logged and fresh together."""
         return len(self.cluster_names)
 
-    def fresh_means(self, reward: Callable[[FreshDraws], FloatArray]) -> FloatArray:
-        """(K,) prompt-averaged reward of each target's fresh draws."""
-        return np.array([float(draws.weight @ reward(draws)) for draws in self.fresh])
+    @cached_property
+    def projected(self) -> FloatArray:
+        """(n, K) estimates of m(S) = E[W | S], mean one."""
+        weights, _ = SIMCalibrator().fit_transform(
+            self.logged.weights, self.logged.scores, fold_ids=self.logged.folds
+        )
+        return np.asarray(weights)
+
+    @property
+    def all_labelled(self) -> bool:
+        """Every logged row has a label."""
+        return bool(self.logged.labelled.all())
+
+    def term(self, weights: FloatArray, out_of_fold: FloatArray | None = None) -> LabelTerm:
+        """The labels' part with label weights M (n, K)."""
+        fitted = self.rewards.out_of_fold if out_of_fold is None else out_of_fold
+        return label_term(self.logged, fitted, weights, self.groups, self.n_clusters)
 
 
 @dataclass(frozen=True)
@@ -85,7 +104,7 @@ class OffPolicyEstimator(ABC):
         Add the uncertainty of the calibration's labels by a delete-one-group jackknife, where the
         influence function lacks it.
     oua_groups : int
-        Groups of that jackknife.
+        Most groups of that jackknife (one a labelled prompt where there are fewer).
     calibration_mode : {"auto", "monotone", "two_stage"}
     covariates : sequence of str
         Columns that enter the calibration beside the score (two-stage mode).
@@ -109,7 +128,7 @@ class OffPolicyEstimator(ABC):
         fresh_draws: Dataset | None = None,
         *,
         oua_jackknife: bool = True,
-        oua_groups: int = 20,
+        oua_groups: int = 100,
         calibration_mode: str = "auto",
         covariates: Sequence[str] = (),
         n_folds: int = 5,
@@ -143,13 +162,44 @@ class OffPolicyEstimator(ABC):
     def fit(self, problem: Problem) -> Fit:
         """The estimator's formula."""
 
+    def label_weights(self, problem: Problem) -> tuple[FloatArray, bool]:
+        """Weights M (n, K) of the label part, and whether it belongs to the influence function.
+
+        With every row labelled the labels are the sample: W, in the influence. Otherwise m(S), and
+        the labels' uncertainty is kept apart as oracle uncertainty (jackknife).
+        """
+        if problem.all_labelled:
+            return problem.logged.weights, True
+        return problem.projected, False
+
+    def assemble(
+        self,
+        problem: Problem,
+        fold_means: FloatArray,
+        influence: FloatArray,
+        term: LabelTerm,
+        diagnostics: Mapping[str, Any] | None = None,
+    ) -> Fit:
+        """A fit from the target's means (V, K) of the fold models and the label part."""
+        _, inside = self.label_weights(problem)
+        named = dict(zip(problem.logged.policies, term.correction.tolist(), strict=True))
+        return Fit(
+            term.values(fold_means),
+            influence + term.influence if inside else influence,
+            None if inside else term.leave_out(fold_means),
+            {"label_correction": named, **(diagnostics or {})},
+        )
+
     def gates(self, problem: Problem) -> list[Finding]:
         """Findings of this estimator's own, beside those all of them share."""
         return []
 
     def fit_and_estimate(self) -> EstimationResult:
         """Estimate every target policy's value."""
-        problem = self.prepare()
+        return self.estimate(self.prepare())
+
+    def estimate(self, problem: Problem) -> EstimationResult:
+        """The result on a prepared problem, which several estimators may share."""
         fit = self.fit(problem)
         scale = self.sampler.dataset.oracle_scale
         extra = None
@@ -194,18 +244,14 @@ class OffPolicyEstimator(ABC):
             same_as_logging=self.same_as_logging,
             use_mar=self.use_mar,
         )
-        rewards = fit_rewards(
-            logged,
-            mode=self.calibration_mode,
-            jackknife_folds=self.oua_groups,
-            seed=self.seed,
-        )
+        rewards = fit_rewards(logged, mode=self.calibration_mode)
+        groups = label_groups(logged, self.oua_groups, self.seed)
         if self.fresh_draws is None:
-            return Problem(logged, rewards, (), logged.cluster_names)
+            return Problem(logged, rewards, (), logged.cluster_names, groups)
         fresh, names = prepare_fresh(
             logged, self.fresh_draws, seed=self.seed, covariates=self.covariates
         )
-        return Problem(logged, rewards, tuple(fresh), names)
+        return Problem(logged, rewards, tuple(fresh), names, groups)
 
     def _examine(self, problem: Problem) -> tuple[dict[str, Any], list[Finding]]:
         """Diagnostics and gates that every off-policy estimate shares."""

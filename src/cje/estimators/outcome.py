@@ -1,4 +1,4 @@
-"""Outcome models of the doubly robust family: predictions of the reward of any judged response."""
+"""Learned outcome models for `dr-cpo`: a regression of the reward on score and covariates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cje.estimators.logged import FreshDraws, LoggedRows
 from cje.estimators.offpolicy import Problem
 
-__all__ = ["Outcome", "Regressor", "calibration_outcome", "learned_outcome"]
+__all__ = ["Outcome", "Regressor", "learned_outcome"]
 
 FloatArray = NDArray[np.float64]
 
@@ -33,17 +33,8 @@ class Outcome:
     fresh: tuple[FloatArray, ...]
 
 
-def calibration_outcome(problem: Problem) -> Outcome:
-    """The calibration itself, cross-fitted: the reward is a function of the judged score, so the
-    best prediction of the reward is the calibration that has not seen the row."""
-    return Outcome(
-        problem.rewards.out_of_fold,
-        tuple(problem.rewards.fresh_out_of_fold(draws) for draws in problem.fresh),
-    )
-
-
 def learned_outcome(problem: Problem, make: Callable[[], Regressor]) -> Outcome:
-    """A regression of the reward on (score, covariates), one model per fold of prompts."""
+    """Regress the reward on (score, covariates), one model per fold of prompts."""
     logged = problem.logged
     features = _features(logged)
     fresh = [_features(draws) for draws in problem.fresh]
@@ -52,7 +43,7 @@ def learned_outcome(problem: Problem, make: Callable[[], Regressor]) -> Outcome:
     for fold in range(logged.n_folds):
         inside = logged.folds == fold
         model = make()
-        model.fit(features[~inside], problem.rewards.full[~inside])
+        model.fit(features[~inside], problem.rewards.out_of_fold[~inside])
         if inside.any():
             at_logged[inside] = model.predict(features[inside])
         for draws, x, out in zip(problem.fresh, fresh, at_fresh, strict=True):

@@ -1,4 +1,4 @@
-"""`tmle`: the outcome model is shifted until its weighted residual vanishes."""
+"""`tmle`: the calibration is shifted until its weighted residual on the labels vanishes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.estimators.doubly_robust import DRCPOEstimator, direct_part, residual_part
-from cje.estimators.offpolicy import Fit, Problem
+from cje.estimators.doubly_robust import fresh_influence, fresh_parts
+from cje.estimators.label_term import LabelTerm
+from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
+from cje.kernels.clusters import cluster_sums
 
 __all__ = ["TMLEEstimator", "fluctuation"]
 
@@ -17,33 +19,40 @@ FloatArray = NDArray[np.float64]
 _EDGE = 1e-6
 
 
-def fluctuation(reward: FloatArray, predicted: FloatArray, weights: FloatArray) -> float:
-    r"""The shift :math:`\epsilon` with :math:`\sum_i W_i (R_i - expit(logit(q_i) + \epsilon)) = 0`.
+def fluctuation(label: FloatArray, predicted: FloatArray, weights: FloatArray) -> float:
+    r"""The shift :math:`\epsilon` with :math:`\sum_i w_i (Y_i - expit(logit(f_i) + \epsilon)) = 0`.
 
     The left side falls in :math:`\epsilon`, so bisection on [-20, 20] always finds it; where even
-    that range does not suffice (all rewards 0 or all 1) the end of the range is returned.
-    """
-    from scipy.special import expit, logit
+    that range does not suffice (all labels 0 or all 1) the end of the range is returned.
 
-    base = logit(np.clip(predicted, _EDGE, 1.0 - _EDGE))
-    target = float(weights @ reward)
+    Examples
+    --------
+    >>> round(fluctuation(np.array([1.0, 0.0]), np.array([0.5, 0.5]), np.ones(2)), 9)
+    0.0
+    """
+    target = float(weights @ label)
     low, high = -20.0, 20.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if float(weights @ expit(base + middle)) < target:
+        if float(weights @ _shifted(predicted, middle)) < target:
             low = middle
         else:
             high = middle
     return 0.5 * (low + high)
 
 
-class TMLEEstimator(DRCPOEstimator):
-    r"""Targeted estimate: :math:`\hat V_k = \frac1m \sum_j \bar q^*_k(\text{fresh}_j)`.
+def _shifted(f: FloatArray, by: float) -> FloatArray:
+    from scipy.special import expit, logit
 
-    :math:`q^* = expit(logit\,q + \epsilon_k)` with the weights in the fit of :math:`\epsilon_k`
-    (the weighted form of the clever covariate, which needs no weight of a fresh draw). The value
-    stays within [0, 1] and the weighted residual is zero, so the influence is that of the doubly
-    robust estimator with :math:`q^*`.
+    return np.asarray(expit(logit(np.clip(f, _EDGE, 1.0 - _EDGE)) + by))
+
+
+class TMLEEstimator(OffPolicyEstimator):
+    r"""Targeted estimate: :math:`\hat V = \frac1m \sum_j \overline{f^*}(\text{fresh}_j)`.
+
+    :math:`f^* = expit(logit f + \epsilon)`, with :math:`\epsilon` such that the weighted residual
+    of the labels vanishes: the label part of `dr-cpo` is moved inside the calibration, so the value
+    always lies in [0, 1]. Same assumption and, to first order, same influence as `dr-cpo`.
 
     References
     ----------
@@ -51,31 +60,53 @@ class TMLEEstimator(DRCPOEstimator):
     """
 
     name: ClassVar[str] = "tmle"
+    needs_fresh: ClassVar[bool] = True
 
     def fit(self, problem: Problem) -> Fit:
-        from scipy.special import expit, logit
-
-        outcome = self.outcome(problem)
-        logged, reward = problem.logged, problem.rewards.full
-        shifts = np.array(
-            [
-                fluctuation(reward, outcome.logged, logged.weights[:, k])
-                for k in range(len(logged.policies))
-            ]
-        )
-
-        def shifted(q: FloatArray, by: FloatArray | float) -> FloatArray:
-            return np.asarray(expit(logit(np.clip(q, _EDGE, 1.0 - _EDGE)) + by))
-
-        at_fresh = tuple(shifted(q, e) for q, e in zip(outcome.fresh, shifts, strict=True))
-        at_logged = shifted(outcome.logged[:, None], shifts)
-        direct, direct_influence = direct_part(problem, at_fresh)
-        _, residual_influence = residual_part(problem, reward[:, None] - at_logged)
-        plain, _ = direct_part(problem, outcome.fresh)
-        offset = outcome.logged @ logged.weights / len(logged)
+        label_weights, inside = self.label_weights(problem)
+        term = problem.term(label_weights)
+        each, _ = fresh_parts(problem)
+        names = problem.logged.policies
+        values, rewards, shifts, left, slopes = [], [], [], [], []
+        for k, draws in enumerate(problem.fresh):
+            shift, moved, scale = self._target(problem, label_weights[:, k])
+            reward = _shifted(each[k] @ term.shares[:, k], shift)
+            value = float(draws.weight @ reward)
+            slope = float(draws.weight @ (reward * (1.0 - reward))) / scale
+            values.append(value)
+            rewards.append(reward)
+            shifts.append(shift)
+            slopes.append(slope)
+            left.append(value + slope * moved)
+        influence = fresh_influence(problem, rewards)
+        if inside:
+            influence = influence + term.influence * np.array(slopes)
         return Fit(
-            direct,
-            direct_influence + residual_influence,
-            self.leave_out(problem, plain - offset),
-            {"fluctuation": dict(zip(logged.policies, shifts.tolist(), strict=True))},
+            np.array(values),
+            influence,
+            None if inside else np.column_stack(left),
+            {"fluctuation": dict(zip(names, shifts, strict=True)), **_named(term, names)},
         )
+
+    @staticmethod
+    def _target(problem: Problem, weights: FloatArray) -> tuple[float, FloatArray, float]:
+        """The shift; by how much its score equation moves without each label group; its slope.
+
+        The equation's mean residual without group j, divided by the mean of f*(1 - f*), is the
+        change of the shift to first order.
+        """
+        logged, rows = problem.logged, np.flatnonzero(problem.logged.labelled)
+        omega = weights[rows] / logged.propensity[rows]
+        fitted, label = problem.rewards.out_of_fold[rows], logged.labels[rows]
+        shift = fluctuation(label, fitted, omega)
+        at = _shifted(fitted, shift)
+        n_groups = int(problem.groups.max()) + 1
+        residual = cluster_sums(omega * (label - at), problem.groups, n_groups)
+        mass = cluster_sums(omega, problem.groups, n_groups)
+        total = float(omega.sum())
+        scale = float(omega @ (at * (1.0 - at))) / total
+        return shift, -residual / np.maximum(total - mass, 1e-300), max(scale, _EDGE)
+
+
+def _named(term: LabelTerm, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    return {"label_correction": dict(zip(names, term.correction.tolist(), strict=True))}
