@@ -89,6 +89,22 @@ def test_equals_slsqp():
         np.testing.assert_allclose(simplex_qp(sigma, linear), result.x, atol=1e-5)
 
 
+@pytest.mark.parametrize("spread", [3, 6, 9])
+def test_candidates_of_very_unequal_variance_are_told_apart(spread):
+    """Variances from 1 to 10^(2 spread): the small shares are right in relative terms."""
+    rng = np.random.default_rng(spread)
+    for _ in range(20):
+        deviation = 10.0 ** rng.uniform(0, spread, 6)
+        variances = deviation**2
+        expected = (1 / variances) / (1 / variances).sum()
+        np.testing.assert_allclose(simplex_qp(np.diag(variances)), expected, rtol=1e-7)
+        factor = rng.normal(size=(4, 6))
+        sigma = (factor.T @ factor) * np.outer(deviation, deviation)
+        p = simplex_qp(sigma)
+        gradient, size = sigma @ p, np.abs(sigma) @ p
+        assert (gradient >= gradient @ p - 1e-10 * (size + size @ p)).all()
+
+
 def test_two_identical_candidates_and_a_worse_one():
     sigma = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 4.0]])
     p = simplex_qp(sigma)

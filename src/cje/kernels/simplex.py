@@ -9,7 +9,8 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = ["simplex_qp"]
 
-_TOLERANCE = 1e-12
+# Share of the size of its terms below which a sum counts as rounding.
+_ROUNDING = 1e-13
 
 
 def simplex_qp(sigma: ArrayLike, linear: ArrayLike | None = None) -> FloatArray:
@@ -38,38 +39,49 @@ def simplex_qp(sigma: ArrayLike, linear: ArrayLike | None = None) -> FloatArray:
     >>> simplex_qp([[1.0, 0.0], [0.0, 3.0]]).round(12).tolist()
     [0.75, 0.25]
     """
-    quadratic = np.asarray(sigma, dtype=np.float64)
-    quadratic = quadratic + quadratic.T  # the Hessian, 2 S
-    k = len(quadratic)
+    hessian = np.asarray(sigma, dtype=np.float64)
+    hessian = hessian + hessian.T
+    k = len(hessian)
     slope = np.zeros(k) if linear is None else np.asarray(linear, dtype=np.float64)
-    scale = max(float(np.abs(quadratic).max()), float(np.abs(slope).max()))
+    scale = max(float(np.abs(hessian).max()), float(np.abs(slope).max()))
     if scale == 0.0:
         return np.full(k, 1.0 / k)
-    quadratic, slope = quadratic / scale, slope / scale
+    hessian, slope = hessian / scale, slope / scale
 
     p = np.zeros(k)
-    best = int(np.argmin(0.5 * np.diag(quadratic) + slope))
+    best = int(np.argmin(0.5 * np.diag(hessian) + slope))
     p[best] = 1.0
     support = [best]
-    for _ in range(50 * k + 50):
-        gradient = quadratic @ p + slope
-        entering = int(np.argmin(gradient))
-        if gradient[entering] >= gradient @ p - _TOLERANCE or entering in support:
+    # Far above what any programme needs; a bound only against cycling by rounding.
+    for _ in range(50 * k):
+        gradient, rounding = _gradient(hessian, slope, p)
+        excess = gradient - gradient @ p + rounding + rounding @ p
+        excess[support] = 0.0
+        entering = int(np.argmin(excess))
+        if excess[entering] >= 0.0:
             break
         support.append(entering)
-        p, support = _solve_on_support(quadratic, slope, p, support)
+        p, support = _solve_on_support(hessian, slope, p, support)
     p /= p.sum()
     return p
 
 
+def _gradient(
+    hessian: FloatArray, slope: FloatArray, p: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Gradient at `p`, and how much of each entry may be rounding."""
+    return hessian @ p + slope, _ROUNDING * (np.abs(hessian) @ p + np.abs(slope))
+
+
 def _solve_on_support(
-    quadratic: FloatArray, slope: FloatArray, p: FloatArray, support: list[int]
+    hessian: FloatArray, slope: FloatArray, p: FloatArray, support: list[int]
 ) -> tuple[FloatArray, list[int]]:
     """Move to the optimum of the affine hull of `support`, stopping at every face on the way."""
     while len(support) > 1:
         index = np.array(support)
+        gradient, rounding = _gradient(hessian, slope, p)
         direction, reaches_optimum = _direction(
-            quadratic[np.ix_(index, index)], (quadratic @ p + slope)[index]
+            hessian[np.ix_(index, index)], gradient[index], rounding[index]
         )
         current = p[index]
         shrinking = direction < 0.0
@@ -78,8 +90,6 @@ def _solve_on_support(
         blocking = int(np.argmin(ratios))
         limit = 1.0 if reaches_optimum else np.inf
         step = min(limit, float(ratios[blocking]))
-        if not np.isfinite(step):
-            break
         p = p.copy()
         p[index] = np.maximum(current + step * direction, 0.0)
         if ratios[blocking] > limit:
@@ -89,16 +99,23 @@ def _solve_on_support(
     return p, support
 
 
-def _direction(hessian: FloatArray, gradient: FloatArray) -> tuple[FloatArray, bool]:
-    """Step to the minimum along directions that sum to zero, or an unbounded descent direction."""
+def _direction(
+    hessian: FloatArray, gradient: FloatArray, rounding: FloatArray
+) -> tuple[FloatArray, bool]:
+    """Step to the minimum along vectors that sum to zero, or a descent direction without end."""
     k = len(gradient)
-    # Columns of `basis` span the vectors orthogonal to (1, ..., 1).
-    basis = np.linalg.qr(np.column_stack((np.ones(k), np.eye(k)[:, 1:])))[0][:, 1:]
-    values, vectors = np.linalg.eigh(basis.T @ hessian @ basis)
-    reduced = vectors.T @ (basis.T @ gradient)
-    flat = values <= _TOLERANCE * k
-    if np.any(np.abs(reduced[flat]) > _TOLERANCE * k):
-        return -basis @ (vectors[:, flat] @ reduced[flat]), False
+    # In units of each entry's own curvature, so that candidates of very unequal variance are
+    # told apart; an entry without curvature keeps its unit.
+    curvature = np.sqrt(np.diag(hessian))
+    unit = 1.0 / np.where(curvature > 0.0, curvature, 1.0)
+    # Columns of `basis` span the steps that keep the sum.
+    basis = np.linalg.qr(unit[:, None], mode="complete")[0][:, 1:]
+    scaled = hessian * unit[:, None] * unit
+    values, vectors = np.linalg.eigh(basis.T @ scaled @ basis)
+    reduced = vectors.T @ (basis.T @ (gradient * unit))
+    flat = values <= _ROUNDING * k
+    if np.any(np.abs(reduced[flat]) > np.linalg.norm(rounding * unit)):
+        return -unit * (basis @ (vectors[:, flat] @ reduced[flat])), False
     newton = np.zeros(k - 1)
     newton[~flat] = -reduced[~flat] / values[~flat]
-    return basis @ (vectors @ newton), True
+    return unit * (basis @ (vectors @ newton)), True
