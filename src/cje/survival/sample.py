@@ -90,6 +90,8 @@ def check_probabilities(values: ArrayLike, name: str, n: int) -> FloatArray:
 def check_events(values: ArrayLike, n: int | None = None) -> BoolArray:
     """Event indicators as booleans: 1 = event, 0 = censored."""
     array = check_real(values, "event_indicators", n=n)
+    if len(array) == 0:
+        raise CJEError("there are no rows")
     bad = np.flatnonzero((array != 0) & (array != 1))
     if len(bad):
         raise CJEError(
@@ -126,8 +128,6 @@ def survival_sample(
         Negative or non-finite times, indicators other than 0/1, unequal lengths, no rows, no event.
     """
     time = check_real(event_times, "event_times")
-    if len(time) == 0:
-        raise CJEError("there are no rows")
     event = check_events(event_indicators, len(time))
     weight = check_weights(sample_weight, len(time))
     bad = np.flatnonzero(time < 0)

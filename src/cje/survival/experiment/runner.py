@@ -188,8 +188,8 @@ def _outcomes(
                 yield run, None
         return
     # The processes are the parallelism: one thread in each, unless the user said otherwise. It is
-    # set here because a child reads it when it imports NumPy. Spawn: forking a process whose torch or BLAS
-    # threads have started can hang.
+    # set here because a child reads it when it imports NumPy. Spawn: forking a process whose torch
+    # or BLAS threads have started can hang.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     with ProcessPoolExecutor(config.processes, mp_context=get_context("spawn")) as pool:

@@ -1,0 +1,195 @@
+"""Any input gives a finite result or a clear error; all events and ties are ordinary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cje.errors import CJEError
+from cje.survival import (
+    brier_score,
+    calibration_in_the_large,
+    calibration_slope,
+    d_calibration,
+    harrell_c,
+    integrated_calibration_index,
+    observed_expected_at_horizon,
+    survival_sample,
+    time_dependent_auc,
+    uno_c,
+)
+
+N = 40
+RNG = np.random.default_rng(0)
+TIME, EVENT, SURVIVAL = RNG.exponential(size=N), RNG.random(N) < 0.7, RNG.uniform(size=N)
+TIMED: list[Callable[..., Any]] = [
+    calibration_slope,
+    harrell_c,
+    uno_c,
+    integrated_calibration_index,
+    observed_expected_at_horizon,
+    brier_score,
+    time_dependent_auc,
+]
+
+
+@pytest.mark.parametrize("metric", TIMED)
+def test_bad_follow_up_is_refused_by_name(metric: Callable[..., Any]) -> None:
+    with pytest.raises(CJEError, match="must not be negative"):
+        metric(SURVIVAL, np.where(np.arange(N) == 3, -1.0, TIME), EVENT)
+    with pytest.raises(CJEError, match=r"finite.*row 5"):
+        metric(SURVIVAL, np.where(np.arange(N) == 5, np.nan, TIME), EVENT)
+    with pytest.raises(CJEError, match="no events"):
+        metric(SURVIVAL, TIME, np.zeros(N))
+    with pytest.raises(CJEError, match="must be 0"):
+        metric(SURVIVAL, TIME, np.full(N, 2))
+    with pytest.raises(CJEError, match="one value per row"):
+        metric(SURVIVAL[:-1], TIME, EVENT)
+    with pytest.raises(CJEError, match="no rows"):
+        metric([], [], [])
+    with pytest.raises(CJEError, match="sample_weight"):
+        metric(SURVIVAL, TIME, EVENT, sample_weight=-np.ones(N))
+
+
+@pytest.mark.parametrize("metric", TIMED[3:])
+def test_a_horizon_outside_follow_up_is_refused(metric: Callable[..., Any]) -> None:
+    for horizon in (TIME.max() * 1.01, 0.0, -1.0, math.nan, TIME[EVENT].min() / 2):
+        with pytest.raises(CJEError, match="horizon"):
+            metric(SURVIVAL, TIME, EVENT, horizon)
+
+
+@pytest.mark.parametrize("metric", TIMED[3:6])
+def test_probabilities_outside_the_unit_interval_are_refused(metric: Callable[..., Any]) -> None:
+    with pytest.raises(CJEError, match="between 0 and 1"):
+        metric(SURVIVAL * 100, TIME, EVENT)
+
+
+def test_oe_counts_exact_zeros_and_ones() -> None:
+    survival = np.array([0.0, 0.0, 1.0, 1.0, 0.5, 0.3])
+    event = np.array([1, 0, 1, 0, 1, 1])
+    result = calibration_in_the_large(survival, event)
+    assert math.isfinite(float(result))
+    assert result.details["n_survival_zero"] == 2
+    assert result.details["n_survival_one"] == 2
+    assert {f.code for f in result.findings} == {"survival-zero", "survival-one"}
+    with pytest.raises(CJEError, match="expects no events"):
+        calibration_in_the_large(np.ones(3), np.ones(3))
+    with pytest.raises(CJEError, match="no events"):
+        calibration_in_the_large([0.5, 0.5], [0, 0])
+    with pytest.raises(CJEError, match="unknown expectation"):
+        calibration_in_the_large([0.5], [1], expected="half")  # type: ignore[arg-type]
+
+
+def test_all_events_and_all_times_tied_are_ordinary() -> None:
+    everyone = np.ones(N)
+    for metric in TIMED:
+        assert math.isfinite(float(metric(SURVIVAL, TIME, everyone)))
+    coarse = np.ceil(TIME * 2)
+    for metric in TIMED:
+        assert math.isfinite(float(metric(SURVIVAL, coarse, EVENT)))
+
+
+def test_degenerate_scores_are_refused_with_the_reason() -> None:
+    with pytest.raises(CJEError, match="the same"):
+        calibration_slope(np.zeros(N), TIME, EVENT)
+    with pytest.raises(CJEError, match="infinite"):
+        calibration_slope(-np.arange(10.0), np.arange(10.0) + 1, np.ones(10))
+    with pytest.raises(CJEError, match="compared"):
+        harrell_c(SURVIVAL, np.ones(N), np.ones(N))
+
+
+def test_constant_predictions_have_an_ici() -> None:
+    result = integrated_calibration_index(np.full(N, 0.5), TIME, EVENT)
+    assert math.isfinite(float(result))
+    with pytest.raises(CJEError, match="the same"):
+        integrated_calibration_index(np.full(N, 0.5), TIME, EVENT, method="cox_rcs")
+
+
+def test_unknown_choices_are_refused() -> None:
+    with pytest.raises(CJEError, match="method"):
+        integrated_calibration_index(SURVIVAL, TIME, EVENT, method="magic")  # type: ignore[arg-type]
+    with pytest.raises(CJEError, match="knots"):
+        integrated_calibration_index(SURVIVAL, TIME, EVENT, method="cox_rcs", knots=9)
+    with pytest.raises(CJEError, match="n_bins"):
+        d_calibration(SURVIVAL, EVENT, n_bins=1)
+    with pytest.raises(CJEError, match="level"):
+        harrell_c(SURVIVAL, TIME, EVENT, level=1.0)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 1), st.floats(allow_nan=True), st.sampled_from([0, 1, 1, 2]), st.floats()
+        ),
+        max_size=12,
+    )
+)
+def test_any_input_gives_a_finite_number_or_a_clear_error(rows: list[tuple[Any, ...]]) -> None:
+    survival, time, event, score = (list(c) for c in zip(*rows, strict=True)) if rows else [[]] * 4
+    calls: list[Callable[[], Any]] = [
+        lambda: calibration_in_the_large(survival, event),
+        lambda: d_calibration(survival, event),
+        lambda: calibration_slope(score, time, event),
+        lambda: harrell_c(score, time, event),
+        lambda: uno_c(score, time, event),
+        lambda: integrated_calibration_index(survival, time, event),
+        lambda: integrated_calibration_index(survival, time, event, method="ipcw"),
+        lambda: integrated_calibration_index(survival, time, event, method="cox_rcs"),
+        lambda: observed_expected_at_horizon(survival, time, event),
+        lambda: brier_score(survival, time, event),
+        lambda: time_dependent_auc(score, time, event),
+    ]
+    for call in calls:
+        try:
+            result = call()
+        except CJEError:
+            continue
+        assert math.isfinite(float(result))
+        assert result.interval.low <= result.interval.high
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(1, 6), st.booleans(), st.floats(-5, 5)),
+        min_size=3,
+        max_size=25,
+    )
+)
+def test_small_valid_samples_never_crash(rows: list[tuple[Any, ...]]) -> None:
+    survival, time, event, score = (np.array(c, dtype=float) for c in zip(*rows, strict=True))
+    calls: list[Callable[[], Any]] = [
+        lambda: calibration_in_the_large(survival, event),
+        lambda: d_calibration(survival, event),
+        lambda: calibration_slope(score, time, event),
+        lambda: harrell_c(score, time, event),
+        lambda: uno_c(score, time, event),
+        lambda: integrated_calibration_index(survival, time, event),
+        lambda: integrated_calibration_index(survival, time, event, method="ipcw"),
+        lambda: integrated_calibration_index(survival, time, event, method="cox_rcs"),
+        lambda: observed_expected_at_horizon(survival, time, event),
+        lambda: brier_score(survival, time, event),
+        lambda: time_dependent_auc(score, time, event),
+    ]
+    for call in calls:
+        try:
+            result = call()
+        except CJEError:
+            continue
+        assert math.isfinite(float(result))
+        assert math.isfinite(result.interval.low)
+        assert math.isfinite(result.interval.high)
+
+
+def test_the_sample_keeps_what_it_was_given() -> None:
+    sample = survival_sample([1, 2, 3], [True, False, True])
+    assert len(sample) == 3
+    assert sample.n_events == 2
+    assert sample.median_event_time() == 2.0
