@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from cje.errors import CJEError
 from cje.judges.verdict import VarianceMethod
 from cje.models import PROVIDERS, Endpoint
+from cje.models.config_faults import config_faults
 
 __all__ = ["JudgeConfig", "parse_judge_config"]
 
@@ -103,7 +104,4 @@ def parse_judge_config(config: JudgeConfig | Mapping[str, Any]) -> JudgeConfig:
     try:
         return JudgeConfig.model_validate(dict(config))
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()
-        )
-        raise CJEError(f"the judge's configuration is wrong: {faults}") from error
+        raise CJEError(f"the judge's configuration is wrong: {config_faults(error)}") from error

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from cje.errors import CJEError
 from cje.models import PROVIDERS, Endpoint
+from cje.models.config_faults import config_faults
 
 __all__ = ["PolicyConfig", "ScoringForm", "parse_policy_config", "render_prompt"]
 
@@ -101,11 +102,9 @@ def parse_policy_config(config: PolicyConfig | Mapping[str, Any]) -> PolicyConfi
     try:
         return PolicyConfig.model_validate(dict(config))
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()
-        )
         raise CJEError(
-            f"the policy's configuration is wrong: {faults}", where=str(config.get("name"))
+            f"the policy's configuration is wrong: {config_faults(error)}",
+            where=str(config.get("name")),
         ) from error
 
 

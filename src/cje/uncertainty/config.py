@@ -1,0 +1,80 @@
+"""Settings of `UncertaintyAwareDRCPO`, checked where they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cje.errors import CJEError
+
+__all__ = ["UncertaintyEstimatorConfig"]
+
+_CHOICES = {
+    "shrinkage_method": ("optimal", "adaptive", "fixed", "covariance"),
+    "outcome_model": ("calibrated", "linear", "constant"),
+    "standard_error": ("once", "twice"),
+}
+
+
+@dataclass(frozen=True)
+class UncertaintyEstimatorConfig:
+    """How the estimator works.
+
+    Parameters
+    ----------
+    k_folds : int
+        Folds of the cross-fitted calibration.
+    use_variance_shrinkage : bool
+        Divide weights by ``1 + lambda v``.
+    shrinkage_method : {"optimal", "adaptive", "fixed", "covariance"}
+        ``optimal`` minimises variance plus squared bias; ``adaptive`` goes on until the effective
+        sample size reaches `min_ess_ratio`; ``fixed`` takes `fixed_shrinkage_lambda`;
+        ``covariance`` is the seed's formula, which is not optimal (see the docs).
+    fixed_shrinkage_lambda : float
+    min_ess_ratio : float
+        Effective sample size wanted by ``adaptive``, as a share of the rows.
+    calibrate_variance : bool
+        Scale the judge's variances by gamma.
+    outcome_model : {"calibrated", "linear", "constant"}
+        q in ``g + w (R - q)``, used where fresh draws are given: the calibrated reward itself, a
+        straight line in the score, or nothing.
+    standard_error : {"once", "twice"}
+        ``once``: the influence function, which contains the judge's noise. ``twice``: the seed's
+        form, which adds ``E[w^2 v] / n`` to it; too wide wherever the influence has it already.
+    compute_diagnostics : bool
+        Attach an `UncertaintyReport` to every policy.
+    confidence_level : float
+    random_state : int
+        Seed of the folds.
+    """
+
+    k_folds: int = 5
+    use_variance_shrinkage: bool = True
+    shrinkage_method: Literal["optimal", "adaptive", "fixed", "covariance"] = "optimal"
+    fixed_shrinkage_lambda: float = 1.0
+    min_ess_ratio: float = 0.1
+    calibrate_variance: bool = True
+    outcome_model: Literal["calibrated", "linear", "constant"] = "calibrated"
+    standard_error: Literal["once", "twice"] = "once"
+    compute_diagnostics: bool = True
+    confidence_level: float = 0.95
+    random_state: int = 42
+
+    def __post_init__(self) -> None:
+        for field, allowed in _CHOICES.items():
+            if getattr(self, field) not in allowed:
+                raise CJEError(
+                    f"{field} is unknown", value=getattr(self, field),
+                    hint=f"use one of {', '.join(allowed)}",
+                )  # fmt: skip
+        checks = {
+            "k_folds must be at least 2": self.k_folds >= 2,
+            "fixed_shrinkage_lambda must be finite and not negative": 0.0
+            <= self.fixed_shrinkage_lambda
+            < float("inf"),
+            "min_ess_ratio must be in (0, 1]": 0.0 < self.min_ess_ratio <= 1.0,
+            "confidence_level must be in (0, 1)": 0.0 < self.confidence_level < 1.0,
+        }
+        for message, fine in checks.items():
+            if not fine:
+                raise CJEError(message, value=getattr(self, message.split()[0]))

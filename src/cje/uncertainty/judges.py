@@ -1,0 +1,92 @@
+"""The judges under the seed's names: every score has a variance, and says where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError, model_validator
+
+from cje.data.judge_score import JudgeScore, JudgeScores
+from cje.errors import CJEError
+from cje.judges import (
+    DeterministicJudge,
+    JudgeConfig,
+    OfflineJudge,
+    VarianceMethod,
+    check_samples,
+)
+from cje.judges.api import APIJudge
+from cje.models.config_faults import config_faults
+
+__all__ = [
+    "DeterministicJudge",
+    "MeasuredScore",
+    "MeasuredScores",
+    "OfflineJudge",
+    "UncertaintyAPIJudge",
+    "UncertaintyJudgeConfig",
+]
+
+
+class UncertaintyJudgeConfig(JudgeConfig):
+    """`cje.judges.JudgeConfig` with the seed's spelling ``model_name`` for ``model``.
+
+    Examples
+    --------
+    >>> UncertaintyJudgeConfig(provider="openai", model_name="gpt-4").variance
+    'samples'
+    """
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise CJEError(f"the judge's configuration is wrong: {config_faults(error)}") from error
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seed_names(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and "model_name" in values:
+            values = dict(values)
+            values["model"] = values.pop("model_name")
+        return values
+
+    @property
+    def model_name(self) -> str:
+        return self.model
+
+
+@dataclass(frozen=True)
+class MeasuredScore(JudgeScore):
+    """A `JudgeScore` that says how its variance was found, from how many judgements."""
+
+    method: VarianceMethod = "none"
+    n_verdicts: int = 1
+
+
+class MeasuredScores(JudgeScores):
+    """A batch of judge scores that says how their variances were found."""
+
+    __slots__ = ("method", "n_verdicts")
+
+    def __init__(self, scores: JudgeScores, method: VarianceMethod, n_verdicts: int) -> None:
+        super().__init__(scores.mean, scores.variance)
+        self.method, self.n_verdicts = method, n_verdicts
+
+
+class UncertaintyAPIJudge(APIJudge):
+    """A language model as a judge whose scores always carry a variance."""
+
+    def score(self, context: str, response: str) -> MeasuredScore:
+        """Judge one response."""
+        judged = self.judge_all([(context, response)])[0]
+        score = judged.score
+        return MeasuredScore(score.mean, score.variance, judged.method, judged.n_verdicts)
+
+    def score_batch(self, samples: Sequence[Mapping[str, Any]]) -> MeasuredScores:
+        """Judge many: dicts with ``context`` and ``response``; scores in the same order."""
+        judged = self.judge_all(check_samples(samples))
+        scores = JudgeScores.from_scores(item.score for item in judged)
+        return MeasuredScores(scores, self.variance_method, self.n_repeats)
