@@ -328,10 +328,10 @@ class Assembly:
         if "target_list" not in self.frame.columns:
             return
         lengths = self.frame["target_list"].list.len()
-        usual = len(names) if names else int(lengths.mode().min() or 0)  # type: ignore[arg-type]
+        usual = len(names) if names else int(lengths.mode().max() or 0)  # type: ignore[arg-type]
         self.refuse(
-            (lengths != usual).fill_null(True).to_numpy(), "target_list",
-            f"must hold {usual} log-probabilities, one a target policy",
+            (lengths != usual).fill_null(True).to_numpy() | (usual == 0), "target_list",
+            f"must hold {usual or 'some'} log-probabilities, one a target policy",
             hint="name the targets with target_policies=[...]; never pad with a default",
         )  # fmt: skip
         flat = self.frame["target_list"].explode().to_numpy()

@@ -15,7 +15,16 @@ from cje.data.arrays import BoolArray
 from cje.data.fields import Leaf, Plan, kind_of
 from cje.data.problems import BadRows
 
-__all__ = ["CANONICAL_TYPES", "canonical_frame", "leaves_of_schema", "path_expression"]
+__all__ = [
+    "CANONICAL_TYPES",
+    "POLARS_FAILURES",
+    "canonical_frame",
+    "leaves_of_schema",
+    "path_expression",
+]
+
+# What polars raises on a broken file; a panic inside it is no Exception but must be one here.
+POLARS_FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 CANONICAL_TYPES: Mapping[str, pl.DataType] = {
     "number": pl.Float64(),

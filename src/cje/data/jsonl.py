@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from cje.data.convert import CANONICAL_TYPES, canonical_frame, path_expression
+from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, canonical_frame, path_expression
 from cje.data.fields import SYNONYMS, Leaf, Plan, kind_of
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
@@ -49,9 +49,12 @@ class JsonlTable:
         return leaves + self._late_fields({leaf.path for leaf in leaves})
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
+        paths = set(plan.columns.values())
+        if any(path[:i] in paths for path in paths for i in range(1, len(path))):
+            return self._careful(plan, bad)  # a field that is a value here and an object there
         try:
             raw = self._fast(plan)
-        except (pl.exceptions.PolarsError, UnicodeDecodeError):
+        except (*POLARS_FAILURES, UnicodeDecodeError):
             return self._careful(plan, bad)
         frame, good = canonical_frame(raw, plan, bad, self._where, parse_text=False)
         return Loaded(frame, good, self._row_name)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from cje.data.arrays import BoolArray
-from cje.data.convert import canonical_frame, leaves_of_schema, path_expression
+from cje.data.convert import POLARS_FAILURES, canonical_frame, leaves_of_schema, path_expression
 from cje.data.fields import Leaf, Plan, kind_of
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
@@ -90,7 +90,7 @@ class ParquetTable:
     def leaves(self) -> list[Leaf]:
         try:
             schema = pl.read_parquet_schema(self.path)
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except (*POLARS_FAILURES, OSError) as error:
             raise self._broken(error) from error
         return leaves_of_schema(pl.Schema(schema))
 
@@ -103,13 +103,13 @@ class ParquetTable:
                 )
                 .collect()
             )
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except (*POLARS_FAILURES, OSError) as error:
             raise self._broken(error) from error
         where = lambda i: f"{self.name}, row {i + 1}"  # noqa: E731
         frame, good = canonical_frame(raw, plan, bad, where, parse_text=False)
         return Loaded(frame, good, lambda i: f"row {i + 1}")
 
-    def _broken(self, error: Exception) -> CJEError:
+    def _broken(self, error: BaseException) -> CJEError:
         return CJEError(
             f"the Parquet file cannot be read ({str(error).splitlines()[0][:120]})",
             where=self.name,
@@ -135,7 +135,7 @@ class CsvTable:
         }
         try:
             raw = self._scan(plan, numeric)
-        except pl.exceptions.PolarsError:
+        except POLARS_FAILURES:
             raw = self._as_text(plan)  # a cell is no number: read text, then name the cell
         where = lambda i: f"{self.name}, row {i + 1}"  # noqa: E731
         self._check_last_line()
@@ -157,7 +157,7 @@ class CsvTable:
     def _as_text(self, plan: Plan) -> pl.DataFrame:
         try:
             return self._scan(plan, {})
-        except pl.exceptions.PolarsError as error:
+        except POLARS_FAILURES as error:
             reason = str(error).splitlines()[0]
             hint = "check the quotes and the number of cells in each line"
             if "utf-8" in reason.lower():
