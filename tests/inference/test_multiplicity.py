@@ -1,0 +1,74 @@
+"""Promises of the multiple-testing tools."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from cje.errors import CJEError
+from cje.inference import (
+    InfluenceEstimate,
+    benjamini_hochberg,
+    fold_jackknife_covariance,
+    holm,
+    max_t_critical_value,
+)
+
+p_lists = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12)
+
+
+@given(p_lists)
+def test_holm_equals_statsmodels(p: list[float]) -> None:
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], atol=1e-12)
+
+
+@given(p_lists)
+def test_benjamini_hochberg_equals_statsmodels(p: list[float]) -> None:
+    np.testing.assert_allclose(
+        benjamini_hochberg(p), multipletests(p, method="fdr_bh")[1], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("bad", [[1.2], [-0.1], [float("nan")]])
+def test_what_is_no_p_value_is_refused(bad: list[float]) -> None:
+    with pytest.raises(CJEError):
+        holm(bad)
+
+
+def test_max_t_of_one_quantity_is_the_t_quantile() -> None:
+    value = max_t_critical_value(np.eye(1), 15.0, level=0.95, n_draws=200_000, seed=1)
+    assert value == pytest.approx(stats.t.ppf(0.975, 15), rel=0.01)
+
+
+def test_max_t_lies_between_one_test_and_bonferroni_and_knows_correlation() -> None:
+    independent = max_t_critical_value(np.eye(6), np.inf, level=0.95, n_draws=100_000, seed=1)
+    equal = max_t_critical_value(np.ones((6, 6)), np.inf, level=0.95, n_draws=100_000, seed=1)
+    assert equal == pytest.approx(stats.norm.ppf(0.975), rel=0.01)
+    sidak = stats.norm.ppf((1 + 0.95 ** (1 / 6)) / 2)
+    assert independent == pytest.approx(sidak, rel=0.01)
+
+
+def test_simultaneous_intervals_cover_all_differences_at_once() -> None:
+    rng = np.random.default_rng(2)
+    hits = 0
+    for _ in range(600):
+        rows = rng.normal(size=(60, 1)) + rng.normal(size=(60, 4))
+        pairs = InfluenceEstimate.from_rows(tuple("abcd"), rows).all_pairs()
+        hits += all(0.0 in interval for interval in pairs.simultaneous_intervals(n_draws=4000))
+    # binomial bound at 1%: a pointwise interval would give about 0.80
+    assert stats.binom.ppf(0.005, 600, 0.95) <= hits <= stats.binom.ppf(0.995, 600, 0.95)
+
+
+def test_fold_jackknife_of_a_mean_is_its_variance() -> None:
+    rows = np.random.default_rng(3).normal(size=30)
+    loo = np.array([[np.delete(rows, i).mean()] for i in range(30)])
+    assert fold_jackknife_covariance(loo)[0, 0] == pytest.approx(rows.var(ddof=1) / 30)
+
+
+def test_fold_jackknife_needs_two_folds() -> None:
+    with pytest.raises(CJEError):
+        fold_jackknife_covariance([[1.0]])
