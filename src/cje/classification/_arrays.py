@@ -29,6 +29,7 @@ IntArray = NDArray[np.int64]
 
 # Wide enough for float32 softmax and for files rounded to four digits, far below any real defect.
 SUM_TOLERANCE = 1e-3
+_ROUNDING = 1e-6  # of float32 arithmetic
 
 
 def check_binary(
@@ -39,9 +40,7 @@ def check_binary(
     y = _one_dimensional(y_true, "y_true")
     if len(y) != len(p):
         raise CJEError("y_true and y_prob differ in length", value=(len(y), len(p)))
-    # min and max carry NaN through, so two cheap passes see every bad value.
-    if not (p.min() >= 0.0 and p.max() <= 1.0):
-        _raise_outside(p, "y_prob", "pass probabilities, not logits or percentages")
+    p = _inside(p, "y_prob")
     if np.asarray(y_true).dtype != np.bool_ and not _is_binary(y):
         row = int(np.argmax(~((y == 0.0) | (y == 1.0))))
         raise CJEError(
@@ -77,15 +76,22 @@ def _one_dimensional(values: ArrayLike, name: str) -> FloatArray:
         raise CJEError(f"{name} must be numeric", value=array[0]) from error
 
 
-def _raise_outside(p: FloatArray, name: str, hint: str) -> None:
-    bad = ~((p >= 0.0) & (p <= 1.0))
+def _inside(p: FloatArray, name: str) -> FloatArray:
+    """`p` in [0, 1], a rounding outside it pulled back; anything further out is an error."""
+    # min and max carry NaN through, so two cheap passes see every bad value.
+    low, high = p.min(), p.max()
+    if low >= 0.0 and high <= 1.0:
+        return p
+    if low >= -_ROUNDING and high <= 1.0 + _ROUNDING:
+        return np.clip(p, 0.0, 1.0)
+    bad = ~((p >= -_ROUNDING) & (p <= 1.0 + _ROUNDING))
     position = np.unravel_index(int(np.argmax(bad)), p.shape)
     where = ", ".join(f"{a} {i}" for a, i in zip(("row", "column"), position, strict=False))
     raise CJEError(
         f"{name} must lie in [0, 1] and not be NaN",
         where=where,
         value=float(p[position]),
-        hint=hint,
+        hint="pass probabilities, not logits or percentages",
     )
 
 
@@ -120,8 +126,7 @@ def check_distribution(y_prob: ArrayLike, *, where: str = "y_prob") -> FloatArra
         )
     if len(p) == 0:
         raise CJEError(f"{where} is empty: there is nothing to work on")
-    if not (p.min() >= 0.0 and p.max() <= 1.0):
-        _raise_outside(p, where, "pass probabilities, not logits or percentages")
+    p = _inside(p, where)
     # A product with ones is several times faster than a sum along a short axis.
     off = np.abs(p @ np.ones(p.shape[1]) - 1.0)
     if off.max() > SUM_TOLERANCE:
@@ -144,8 +149,6 @@ def encode_labels(y_true: ArrayLike, n_classes: int, labels: ArrayLike | None) -
     y = np.asarray(y_true)
     if y.ndim != 1:
         raise CJEError("y_true must be one-dimensional", value=y.shape)
-    if labels is None and _are_columns(y, n_classes):
-        return y.astype(np.int64, copy=False)
     return lookup(y, column_labels(y, n_classes, labels))
 
 
@@ -173,6 +176,8 @@ def column_labels(y: NDArray[Any], n_classes: int, labels: ArrayLike | None) -> 
 
 def lookup(y: NDArray[Any], names: NDArray[Any]) -> IntArray:
     """Position of each label in `names`; an error names the first label that is not there."""
+    if _are_columns(y, len(names)) and np.array_equal(names, np.arange(len(names))):
+        return y.astype(np.int64, copy=False)
     order = np.argsort(names)
     try:
         found = order[np.clip(np.searchsorted(names, y, sorter=order), 0, len(names) - 1)]

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.classification._arrays import FloatArray, IntArray, top_class
+from cje.classification._arrays import FloatArray, IntArray
 from cje.classification.calibrators import Calibrator, apply_calibrator, fit_calibrator
 
 __all__ = [
@@ -39,6 +39,9 @@ __all__ = [
     "group_rows",
     "replace_top",
 ]
+
+
+_NOTHING = 1e-200  # a remainder so small cannot be scaled up without overflow
 
 
 def group_rows(labels: IntArray, n_classes: int) -> list[IntArray]:
@@ -78,18 +81,19 @@ class TopLabelMaps:
 
 
 def fit_top_label(
-    p: FloatArray,
+    labels: IntArray,
+    scores: FloatArray,
     codes: IntArray,
+    n_classes: int,
     w: FloatArray | None,
     calibrator: Calibrator,
     min_count: float,
 ) -> TopLabelMaps:
     """One map for each predicted class, or the pooled one where fewer than `min_count` rows are.
 
+    `labels` and `scores` are those of `top_class`, `codes` the columns of the true labels.
     ``min_count=inf`` gives confidence calibration: the pooled map for every class.
     """
-    n_classes = p.shape[1]
-    labels, scores = top_class(p)
     right = (labels == codes).astype(np.float64)
     counts = np.bincount(labels, weights=w, minlength=n_classes).astype(np.float64)
     few = counts < max(min_count, np.finfo(np.float64).tiny)
@@ -104,20 +108,24 @@ def fit_top_label(
     return TopLabelMaps(maps, counts, few)
 
 
-def replace_top(
-    p: FloatArray, labels: IntArray, scores: FloatArray, calibrated: FloatArray
-) -> FloatArray:
+def replace_top(p: FloatArray, labels: IntArray, calibrated: FloatArray) -> FloatArray:
     """The distributions `p` with the top probability replaced and the rest scaled to fill up.
 
-    Where the top probability was one, the remainder is shared out evenly.
+    Where the other classes had no probability, the remainder is shared out evenly.
     """
-    rest = 1.0 - scores
-    certain = rest <= 0.0
+    rows = np.arange(len(p))
+    rest = p @ np.ones(p.shape[1]) - p[rows, labels]
+    small = np.flatnonzero(rest < 1e-3)
+    if len(small):  # the difference has lost its digits; sum the others themselves
+        others = p[small]
+        others[np.arange(len(small)), labels[small]] = 0.0
+        rest[small] = others.sum(axis=1)
+    certain = rest < _NOTHING
     scale = np.divide(1.0 - calibrated, rest, out=np.zeros(len(p)), where=~certain)
     out = p * scale[:, None]
     if certain.any():
         out[certain] = ((1.0 - calibrated[certain]) / (p.shape[1] - 1))[:, None]
-    out[np.arange(len(p)), labels] = calibrated
+    out[rows, labels] = calibrated
     return out
 
 

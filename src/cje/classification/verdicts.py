@@ -117,7 +117,8 @@ class VerdictCalibrator:
             self._columns = fit_class_wise(p, codes, w, self.calibrator)
         else:
             few = float("inf") if self.reduction == "confidence" else float(self.min_count)
-            self._top = fit_top_label(p, codes, w, self.calibrator, few)
+            labels, scores = top_class(p)
+            self._top = fit_top_label(labels, scores, codes, p.shape[1], w, self.calibrator, few)
         return self
 
     def _check(self, distribution: ArrayLike) -> FloatArray:
@@ -140,7 +141,7 @@ class VerdictCalibrator:
         if not hasattr(self, "_top"):
             raise CJEError("this calibrator is not fitted", hint="call fit first")
         labels, scores = top_class(p)
-        return replace_top(p, labels, scores, self._top.confidence(labels, scores))
+        return replace_top(p, labels, self._top.confidence(labels, scores))
 
     def scores(self, distribution: ArrayLike) -> JudgeScores:
         """Calibrated mean and variance of each response's verdict."""
