@@ -66,6 +66,7 @@ class DRCPOEstimator(OffPolicyEstimator):
 
     name: ClassVar[str] = "dr-cpo"
     needs_fresh: ClassVar[bool] = True
+    heavy_tail_refuses: ClassVar[bool] = False
 
     def __init__(
         self, *args: Any, outcome_model: Callable[[], Regressor] | None = None, **options: Any

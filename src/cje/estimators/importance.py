@@ -30,9 +30,14 @@ class IPSEstimator(OffPolicyEstimator):
     """
 
     name: ClassVar[str] = "ips"
+    bounded: ClassVar[bool] = False
 
     def fit(self, problem: Problem) -> Fit:
         logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
+        if problem.all_labelled:
+            terms = logged.raw * logged.labels[:, None]
+            rows = (terms - terms.mean(axis=0)) / n
+            return Fit(terms.mean(axis=0), logged.cluster_influence(rows, problem.n_clusters))
         weights, _ = self.label_weights(problem)
         term = problem.term(weights)
         terms = logged.raw * (each @ term.shares)
@@ -65,6 +70,10 @@ class SNIPSEstimator(OffPolicyEstimator):
     def fit(self, problem: Problem) -> Fit:
         logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
         weights = self._shifted() if self.log_ratio_shift else logged.weights
+        if problem.all_labelled:
+            values = logged.labels @ weights / n
+            rows = weights * (logged.labels[:, None] - values) / n
+            return Fit(values, logged.cluster_influence(rows, problem.n_clusters))
         label_weights, _ = self.label_weights(problem)
         term = problem.term(label_weights)
         reward = each @ term.shares

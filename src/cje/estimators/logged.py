@@ -132,7 +132,9 @@ def prepare_fresh(
     covariates: Sequence[str] = (),
 ) -> tuple[list[FreshDraws], tuple[str, ...]]:
     """Fresh draws of every target, and the names of all clusters (logged ones first)."""
-    missing = [name for name in logged.policies if name not in fresh.policy.names]
+    missing = [
+        n for n in logged.policies if n not in fresh.policy.names or not fresh.policy.mask(n).any()
+    ]
     if missing:
         raise CJEError(
             f"no fresh draws of {', '.join(missing)}, which doubly robust estimators need",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -121,6 +121,11 @@ class OffPolicyEstimator(ABC):
 
     name: ClassVar[str]
     needs_fresh: ClassVar[bool] = False
+    # Estimators that average W times something unbounded in W cannot stand an infinite variance of
+    # W; the others use W through its projection m(S) only, and a heavy tail is a warning there.
+    heavy_tail_refuses: ClassVar[bool] = True
+    # Self-normalised estimates stay near [0, 1]; an unnormalised one may be anywhere.
+    bounded: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -190,10 +195,6 @@ class OffPolicyEstimator(ABC):
             {"label_correction": named, **(diagnostics or {})},
         )
 
-    def gates(self, problem: Problem) -> list[Finding]:
-        """Findings of this estimator's own, beside those all of them share."""
-        return []
-
     def fit_and_estimate(self) -> EstimationResult:
         """Estimate every target policy's value."""
         return self.estimate(self.prepare())
@@ -202,17 +203,18 @@ class OffPolicyEstimator(ABC):
         """The result on a prepared problem, which several estimators may share."""
         fit = self.fit(problem)
         scale = self.sampler.dataset.oracle_scale
-        extra = None
+        extra = extra_df = None
         if fit.leave_out is not None and self.oua_jackknife and len(fit.leave_out) >= 2:
             extra = fold_jackknife_covariance(fit.leave_out)
+            extra_df = jackknife_degrees_of_freedom(fit.leave_out)
         influence = InfluenceEstimate(
             problem.logged.policies,
             fit.values,
             fit.influence,
             problem.cluster_names,
             extra_covariance=extra,
-            extra_df=None if extra is None or fit.leave_out is None else len(fit.leave_out) - 1.0,
-            bounds=(0.0, 1.0),
+            extra_df=extra_df,
+            bounds=(0.0, 1.0) if self.bounded else None,
         ).rescaled(scale.width, scale.low)
         diagnostics, findings = self._examine(problem)
         metadata = {
@@ -231,7 +233,7 @@ class OffPolicyEstimator(ABC):
             influence,
             {**diagnostics, **fit.diagnostics},
             metadata,
-            (*findings, *self.gates(problem)),
+            (*findings, *self._label_gate(problem)),
         )
 
     def prepare(self) -> Problem:
@@ -257,6 +259,9 @@ class OffPolicyEstimator(ABC):
         """Diagnostics and gates that every off-policy estimate shares."""
         logged, labelled = problem.logged, problem.logged.labelled
         findings: list[Finding] = []
+        thresholds = self.thresholds
+        if not self.heavy_tail_refuses:
+            thresholds = replace(thresholds, tail_index_refuse=0.0)
         weights = {}
         for k, name in enumerate(logged.policies):
             clip = self.sampler.clipped[name]
@@ -265,7 +270,7 @@ class OffPolicyEstimator(ABC):
                 **found.to_dict(),
                 "labelled_ess": effective_sample_size(logged.weights[labelled, k]),
             }
-            findings += weight_findings(found, self.thresholds)
+            findings += weight_findings(found, thresholds)
         quality = calibration_fit(
             logged.scores[labelled],
             logged.labels[labelled],
@@ -288,21 +293,39 @@ class OffPolicyEstimator(ABC):
             findings += agreement.findings()
         return diagnostics, findings
 
-    def _label_gate(self, problem: Problem, name: str, k: int) -> list[Finding]:
-        """A rectifier that rests on a handful of heavy labelled rows is refused."""
-        logged = problem.logged
-        rows = logged.labelled
-        ess = effective_sample_size(logged.weights[rows, k] / logged.propensity[rows])
-        if ess >= self.thresholds.labels_ess_refuse:
-            return []
-        return [
-            Finding(
-                "low-label-ess",
-                f"the label correction rests on an effective {ess:.1f} of {int(rows.sum())} labels",
-                Severity.REFUSE,
-                "label more logged rows, preferring those with large weights (record their "
-                "propensities), or label fresh draws of this policy and use the direct method",
-                name,
-                {"label_ess": ess},
-            )
-        ]
+    def _label_gate(self, problem: Problem) -> list[Finding]:
+        """An estimate whose labels are worth only a handful is refused."""
+        label_weights, _ = self.label_weights(problem)
+        rows = problem.logged.labelled
+        found = []
+        for k, name in enumerate(problem.logged.policies):
+            weight = label_weights[rows, k] / problem.logged.propensity[rows]
+            ess = effective_sample_size(weight)
+            if ess < self.thresholds.labels_ess_refuse:
+                found.append(
+                    Finding(
+                        "low-label-ess",
+                        f"{int(rows.sum())} labels are worth an effective {ess:.1f} for it",
+                        Severity.REFUSE,
+                        "label more logged rows, preferring those with large weights (record their "
+                        "propensities), or label fresh draws of this policy and use the direct "
+                        "method",
+                        name,
+                        {"label_ess": ess},
+                    )
+                )
+        return found
+
+
+def jackknife_degrees_of_freedom(leave_out: FloatArray) -> float:
+    r"""Satterthwaite degrees of freedom of a jackknife variance, the least over the policies.
+
+    With deviations :math:`d_j` of the left-out values,
+    :math:`\nu = 3 (\sum d_j^2)^2 / \sum d_j^4`, at most J - 1: labels that weigh unequally are
+    worth fewer than their number.
+    """
+    squares = (leave_out - leave_out.mean(axis=0)) ** 2
+    fourth = (squares**2).sum(axis=0)
+    most = len(leave_out) - 1.0
+    df = np.where(fourth > 0, 3.0 * squares.sum(axis=0) ** 2 / np.maximum(fourth, 1e-300), most)
+    return float(np.clip(df, 1.0, most).min())

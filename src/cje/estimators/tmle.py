@@ -61,6 +61,7 @@ class TMLEEstimator(OffPolicyEstimator):
 
     name: ClassVar[str] = "tmle"
     needs_fresh: ClassVar[bool] = True
+    heavy_tail_refuses: ClassVar[bool] = False
 
     def fit(self, problem: Problem) -> Fit:
         label_weights, inside = self.label_weights(problem)
@@ -77,7 +78,7 @@ class TMLEEstimator(OffPolicyEstimator):
             rewards.append(reward)
             shifts.append(shift)
             slopes.append(slope)
-            left.append(value + slope * moved)
+            left.append(value + slope * moved * term.inflation[k])
         influence = fresh_influence(problem, rewards)
         if inside:
             influence = influence + term.influence * np.array(slopes)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from cje.errors import CJEError
 from cje.estimators.doubly_robust import DRCPOEstimator
 from cje.estimators.offpolicy import Problem
-from cje.inference import Finding
 
 __all__ = ["TRCPOEstimator"]
 
@@ -37,6 +36,7 @@ class TRCPOEstimator(DRCPOEstimator):
     """
 
     name: ClassVar[str] = "tr-cpo"
+    heavy_tail_refuses: ClassVar[bool] = True
 
     def __init__(self, *args: Any, label_weight: str = "raw", **options: Any) -> None:
         if label_weight not in ("raw", "projected"):
@@ -48,8 +48,3 @@ class TRCPOEstimator(DRCPOEstimator):
         if self.label_weight == "projected":
             return problem.projected, True
         return problem.logged.weights, True
-
-    def gates(self, problem: Problem) -> list[Finding]:
-        """The correction must not rest on a handful of heavy labels."""
-        names = problem.logged.policies
-        return [f for k, name in enumerate(names) for f in self._label_gate(problem, name, k)]

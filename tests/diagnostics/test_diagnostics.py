@@ -1,0 +1,151 @@
+"""Diagnostics say what the weights, scores, labels and raters look like; gates draw the line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cje import CJEError
+from cje.data import RaterLabels
+from cje.diagnostics import (
+    GateThresholds,
+    TransportStatus,
+    audit_transport,
+    calibration_fit,
+    effective_sample_size,
+    hill_tail_index,
+    not_checked,
+    rater_agreement,
+    score_overlap,
+    score_overlap_findings,
+    weight_diagnostics,
+    weight_findings,
+)
+from cje.inference import Severity
+
+
+def test_effective_sample_size_does_not_depend_on_the_scale_of_the_weights():
+    weights = np.random.default_rng(0).lognormal(size=1000)
+    assert effective_sample_size(weights * 1e200) == pytest.approx(effective_sample_size(weights))
+    assert effective_sample_size(np.ones(7)) == 7.0
+    assert effective_sample_size(np.array([1.0, 0.0])) == 1.0
+
+
+@pytest.mark.parametrize("index", [0.8, 1.5, 3.0])
+def test_hill_recovers_the_tail_index_of_a_pareto_law(index):
+    draws = np.random.default_rng(1).pareto(index, 200_000) + 1.0
+    assert hill_tail_index(draws) == pytest.approx(index, rel=0.05)
+
+
+def test_equal_weights_have_no_tail():
+    assert hill_tail_index(np.ones(1000)) == np.inf
+    assert weight_diagnostics("p", np.ones(100)).to_dict()["tail_index"] is None
+
+
+def test_weight_diagnostics_name_the_heavy_rows():
+    weights = np.concatenate([np.full(99, 0.1), [1000.0]])
+    found = weight_diagnostics("p", weights)
+    assert found.max_share > 0.98
+    assert found.near_zero_share == 0.99
+    assert weight_findings(found)[0].severity is Severity.REFUSE
+
+
+@pytest.mark.parametrize("bad", [np.zeros(5), np.array([1.0, -1.0]), np.array([np.nan, 1.0])])
+def test_impossible_weights_are_an_error(bad):
+    with pytest.raises(CJEError, match="finite, non-negative"):
+        weight_diagnostics("p", bad)
+
+
+def test_even_weights_give_no_finding_and_clipping_is_reported():
+    weights = np.random.default_rng(0).lognormal(-0.02, 0.2, 2000)
+    assert weight_findings(weight_diagnostics("p", weights)) == []
+    clipped = weight_findings(weight_diagnostics("p", weights, n_clipped=3))
+    assert [f.code for f in clipped] == ["clipped-ratios"]
+
+
+def test_a_constant_factor_in_the_weights_is_found():
+    weights = 1.3 * np.random.default_rng(0).lognormal(-0.02, 0.2, 2000)
+    assert [f.code for f in weight_findings(weight_diagnostics("p", weights))] == ["mean-weight"]
+
+
+def test_thresholds_can_be_set():
+    weights = np.random.default_rng(0).lognormal(-0.5, 1.0, 2000)
+    strict = GateThresholds(ess_fraction_refuse=0.9)
+    codes = {f.code: f.severity for f in weight_findings(weight_diagnostics("p", weights), strict)}
+    assert codes["low-ess"] is Severity.REFUSE
+
+
+def test_scores_beyond_the_labels_are_refused_and_thin_ones_warned_of():
+    rng = np.random.default_rng(0)
+    labelled = rng.uniform(0.5, 1.0, 200)
+    far = score_overlap("p", rng.uniform(0.0, 0.6, 500), labelled)
+    assert score_overlap_findings(far)[0].severity is Severity.REFUSE
+    thin = score_overlap("p", rng.uniform(0.42, 1.0, 500), labelled)
+    assert score_overlap_findings(thin)[0].severity is Severity.WARNING
+    assert score_overlap_findings(score_overlap("p", labelled, labelled)) == []
+
+
+def _audit(shift, n=200, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    predicted = rng.uniform(0.3, 0.7, n)
+    labels = predicted + shift + rng.normal(0, 0.1, n)
+    return audit_transport("p", labels, predicted, **options)
+
+
+def test_transport_passes_fails_and_admits_when_it_cannot_tell():
+    assert _audit(0.0).status is TransportStatus.PASS
+    assert _audit(0.3).status is TransportStatus.FAIL
+    assert _audit(0.0, n=12, margin=0.01).status is TransportStatus.INCONCLUSIVE
+    assert _audit(0.0, n=5).status is TransportStatus.NOT_CHECKED
+    assert not_checked("p").findings()[0].severity is Severity.WARNING
+    assert _audit(0.3).findings()[0].severity is Severity.REFUSE
+    assert _audit(0.0).findings() == []
+
+
+def test_a_calibration_that_holds_is_failed_at_the_nominal_rate():
+    """A tiny margin makes FAIL a plain 5% test; 400 repetitions, 0.1% binomial bounds."""
+    fails = [_audit(0.0, n=40, seed=s, margin=1e-6).status for s in range(400)]
+    share = np.mean([status is TransportStatus.FAIL for status in fails])
+    assert 0.02 <= share <= 0.09
+
+
+def test_uncertain_predictions_widen_the_audit():
+    plain, unsure = _audit(0.05), _audit(0.05, prediction_variance=0.01, prediction_df=4)
+    assert unsure.high - unsure.low > 2 * (plain.high - plain.low)
+
+
+def test_calibration_fit_finds_a_region_that_is_off_and_a_useless_judge():
+    rng = np.random.default_rng(0)
+    scores = rng.random(600)
+    labels = np.clip(scores + rng.normal(0, 0.05, 600), 0, 1)
+    good = calibration_fit(scores, labels, scores)
+    assert good.r2 > 0.9
+    assert good.findings() == []
+    bent = calibration_fit(scores, labels, scores + 0.1 * (scores > 2 / 3))
+    assert [f.code for f in bent.findings()] == ["calibration-residual"]
+    useless = calibration_fit(scores, rng.random(600), np.full(600, 0.5))
+    assert useless.findings()[0].code == "low-calibration-r2"
+
+
+def test_rater_agreement_matches_the_pairwise_definition():
+    rng = np.random.default_rng(0)
+    row = np.repeat(np.arange(30), 3)
+    value = np.clip(np.repeat(rng.random(30), 3) + rng.normal(0, 0.1, 90), 0, 1)
+    found = rater_agreement(RaterLabels.from_arrays(row, value))
+    within = [
+        (value[i] - value[j]) ** 2 for i in range(90) for j in range(90)
+        if i != j and row[i] == row[j]
+    ]  # fmt: skip
+    overall = [(value[i] - value[j]) ** 2 for i in range(90) for j in range(90) if i != j]
+    assert found.alpha == pytest.approx(1 - np.mean(within) / np.mean(overall))
+    assert found.rater_variance == pytest.approx(np.mean(within) / 2)
+
+
+def test_raters_who_never_share_a_response_have_no_agreement():
+    assert rater_agreement(RaterLabels.from_arrays([0, 1, 2], [0.1, 0.5, 0.9])) is None
+
+
+def test_disagreeing_raters_are_reported():
+    rng = np.random.default_rng(0)
+    found = rater_agreement(RaterLabels.from_arrays(np.repeat(np.arange(50), 2), rng.random(100)))
+    assert found.findings()[0].code == "low-rater-agreement"
