@@ -22,7 +22,7 @@ from cje.pipeline.config import PipelineConfig
 from cje.pipeline.engine import CallEngine
 from cje.pipeline.grouping import GroupCommit
 from cje.pipeline.hashing import CallKeys
-from cje.pipeline.local import gate_settings, retry_settings, run_rows
+from cje.pipeline.local import LocalExecutor, gate_settings, retry_settings, run_rows
 from cje.pipeline.progress import Moment
 from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
 from cje.pipeline.stages.calls import make_call_stage
@@ -150,6 +150,7 @@ class RayExecutor:
         require_extra("ray.data", "ray", "executor: ray")
         self._config, self._work_dir = config, work_dir
         self._store, self._report = store, report
+        self._local = LocalExecutor(config, work_dir, store, report)
         self._started = not self._ray.is_initialized()
         if self._started:
             self._start()
@@ -168,7 +169,9 @@ class RayExecutor:
         self._ray.init(address=address, logging_level=logging.WARNING, log_to_driver=False, **local)
 
     def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]:
-        """Take every chunk of `rows` through `stage`; finished chunks are left as they are."""
+        """Take every chunk of `rows` through `stage`, as `LocalExecutor.run_stage` does."""
+        if not stage.recipes:
+            return self._local.run_stage(stage, rows)  # nothing to call: not worth a worker
         made: dict[int, Chunk] = {}
         names: dict[int, str] = {}
         fingerprint = stage.fingerprint
@@ -197,10 +200,11 @@ class RayExecutor:
         context = data.DataContext.get_current()
         context.enable_progress_bars = False
         context.print_on_execution_start = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
         plan = data.from_items(todo, override_num_blocks=len(todo)).map_batches(
             ChunkWorker,
             fn_constructor_args=(self._sent, stage.name, self._keeper),
-            concurrency=min(self._config.ray.workers, len(todo)),
+            compute=data.ActorPoolStrategy(size=min(self._config.ray.workers, len(todo))),
             batch_size=1,
         )
         try:
@@ -216,6 +220,7 @@ class RayExecutor:
 
     def close(self) -> None:
         """Stop the keeper, and Ray where this run started it."""
+        self._local.close()
         self._ray.kill(self._keeper)
         if self._started:
             self._ray.shutdown()
