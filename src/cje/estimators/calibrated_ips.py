@@ -64,7 +64,7 @@ class CalibratedIPS(OffPolicyEstimator):
 
     def fit(self, problem: Problem) -> Fit:
         logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
-        config = self.simcal_config or SimcalConfig(n_folds=self.n_folds)
+        config = self.simcal_config or SimcalConfig(n_folds=self.n_folds, include_baseline=False)
         reward = problem.rewards.out_of_fold
         weights, info = SIMCalibrator(config).transform(
             logged.weights, logged.scores, rewards=reward, fold_ids=logged.folds

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.calibration.simcal import SIMCalibrator
+from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.data import Dataset, PrecomputedSampler
 from cje.diagnostics import (
     GateThresholds,
@@ -54,7 +54,7 @@ class Problem:
     @cached_property
     def projected(self) -> FloatArray:
         """(n, K) estimates of m(S) = E[W | S], mean one."""
-        weights, _ = SIMCalibrator().fit_transform(
+        weights, _ = SIMCalibrator(SimcalConfig(include_baseline=False)).fit_transform(
             self.logged.weights, self.logged.scores, fold_ids=self.logged.folds
         )
         return np.asarray(weights)
