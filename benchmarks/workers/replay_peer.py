@@ -2,8 +2,8 @@
 
     python replay_peer.py cje-eval|ppi samples.npz out.npz
 
-`samples.npz` holds `score`, `label` (repetition, policy, row) and `labelled` (how many first rows of
-each policy carry a label); `out.npz` receives `estimate`, `low`, `high` (repetition, policy).
+`samples.npz` holds `score`, `label` (repetition, policy, row) and `labelled` (how many first rows
+of each policy carry a label); `out.npz` receives `estimate`, `low`, `high` (repetition, policy).
 This file imports nothing of this project: in that environment `cje` is the peer.
 """
 

@@ -18,12 +18,18 @@ def test_cluster_bootstrap_of_a_mean_has_its_standard_error_and_mean() -> None:
     assert abs(draws.mean() - ratio) < 0.02
 
 
-def test_cluster_bootstrap_equals_resampling_rows_one_by_one() -> None:
-    """Totals of every draw are totals of whole clusters, G of them."""
-    totals = np.eye(7)
-    draws = cluster_bootstrap(totals, lambda t: t, n_draws=50, seed=3)
-    np.testing.assert_array_equal(draws.sum(axis=1), np.full(50, 7.0))
+def test_multiplicities_are_poisson_and_take_whole_clusters() -> None:
+    draws = cluster_bootstrap(np.eye(40), lambda t: t, n_draws=5000, seed=3)
     np.testing.assert_array_equal(draws, np.round(draws))
+    assert abs(draws.mean() - 1.0) < 0.01
+    assert abs(draws.var() - 1.0) < 0.02
+    observed = np.bincount(draws.ravel().astype(int), minlength=4)[:4] / draws.size
+    np.testing.assert_allclose(observed, [0.3679, 0.3679, 0.1839, 0.0613], atol=0.004)
+
+
+def test_no_draw_is_empty_however_few_the_clusters() -> None:
+    draws = cluster_bootstrap(np.ones((2, 1)), lambda t: t, n_draws=500, seed=1)
+    assert (draws > 0).all()
 
 
 def test_same_seed_same_draws_another_seed_others() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from math import factorial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,19 +69,40 @@ def cluster_bootstrap(
 
     Notes
     -----
-    G clusters are drawn with replacement; a draw is a vector of multiplicities, and the totals of
-    all draws are one product of the multiplicity matrix with `totals`. Single precision holds
+    The Poisson bootstrap: each draw takes each cluster a Poisson(1) number of times, which is
+    drawing G clusters with replacement but for the total, and a statistic of means does not see
+    the total. The totals of all draws are one product of `totals` with the matrix of these
+    multiplicities; a cluster touches few cells, so the product is sparse. Single precision holds
     the multiplicities exactly and the sums to 1e-7, far below bootstrap noise.
+
+    References
+    ----------
+    Hanley & MacGibbon (2006), "Creating non-parametric bootstrap samples using Poisson
+    frequencies", Computer Methods and Programs in Biomedicine 83, 57-62.
     """
+    from scipy.sparse import csr_array
+
     g = len(totals)
     rng = np.random.default_rng(seed)
-    cells = np.ascontiguousarray(totals, dtype=np.float32)
+    cells = csr_array(np.asarray(totals, dtype=np.float32).T)
     step = max(1, _BLOCK_CELLS // max(g, 1))
     results = []
     for start in range(0, n_draws, step):
-        size = min(step, n_draws - start)
-        picks = rng.integers(0, g, (size, g), dtype=np.int32)
-        picks += np.arange(size, dtype=np.int32)[:, None] * np.int32(g)
-        counts = np.bincount(picks.ravel(), minlength=size * g).reshape(size, g)
-        results.append(refit((counts.astype(np.float32) @ cells).astype(np.float64)))
+        counts = _multiplicities(rng, g, min(step, n_draws - start))
+        results.append(refit(np.asarray((cells @ counts).T, dtype=np.float64)))
     return np.concatenate(results)
+
+
+def _multiplicities(rng: np.random.Generator, g: int, n_draws: int) -> NDArray[np.float32]:
+    """(G, n_draws) Poisson(1) numbers, from 16 random bits each (right to 1e-5)."""
+    counts = _poisson_table()[rng.integers(0, 1 << 16, (g, n_draws), dtype=np.uint16)]
+    counts[:, ~counts.any(axis=0)] = 1.0  # an empty draw, possible with few clusters only
+    return counts
+
+
+@lru_cache(maxsize=1)
+def _poisson_table() -> NDArray[np.float32]:
+    """Inverse distribution function of Poisson(1) at the 65,536 midpoints of [0, 1]."""
+    steps = np.cumsum([np.exp(-1.0) / factorial(k) for k in range(12)])
+    middle = (np.arange(1 << 16) + 0.5) / (1 << 16)
+    return np.searchsorted(steps, middle).astype(np.float32)

@@ -1,0 +1,191 @@
+"""Speed and memory of the direct analysis against cje-eval 0.9.3 and against physical floors.
+
+    python -m benchmarks.peers [--quick]
+
+- 3 policies x 50,000 rows, data frame in, intervals out: at least 100 x faster than cje-eval 0.9.3
+  (in `.venvs/cje093`).
+- 5 policies x 10^6 rows from Parquet to intervals: <= 4 x (reading the columns + one argsort of the
+  scores); peak memory <= 4 x the columns read.
+- 2,000 refitting cluster-bootstrap draws on 4 x 1,000 rows: <= 2,000 x three bincount passes.
+
+The bars of the off-policy estimators are in `benchmarks.peers_offpolicy`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from benchmarks.timing import interleaved, main, ratio, row, show
+from cje import analyze_dataset
+from cje.data import Dataset
+from cje.estimators import bootstrap_direct
+from cje.simulate import policies_on_shared_prompts
+
+__all__ = ["run"]
+
+ROOT = Path(__file__).resolve().parents[1]
+PEER_PYTHON = ROOT / ".venvs" / "cje093" / "bin" / "python"
+
+
+def run(quick: bool = False) -> list[dict[str, Any]]:
+    """All bars."""
+    rows = [*_against_cje_eval(quick), *_from_parquet(quick), _bootstrap(quick)]
+    show(rows)
+    return rows
+
+
+def _frame(data: Dataset) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "policy": data.policy.decode(),
+            "prompt_id": data.prompt_id.decode(),
+            "judge_score": data.judge_score,
+            "oracle_label": pl.Series(data.oracle_label).fill_nan(None),
+        }
+    )
+
+
+def _against_cje_eval(quick: bool) -> list[dict[str, Any]]:
+    if not PEER_PYTHON.exists():
+        print("skipped: no .venvs/cje093")
+        return []
+    prompts = 5_000 if quick else 50_000
+    frame = _frame(policies_on_shared_prompts(prompts, 3, prompts // 10, seed=1).dataset)
+    worker = ROOT / "benchmarks" / "workers" / "direct_peer.py"
+    ratios, mine, theirs = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "table.csv"
+        frame.write_csv(table)
+        for _ in range(3 if quick else 2):
+            out = subprocess.run(
+                [PEER_PYTHON, worker, table], check=True, capture_output=True, text=True, cwd=folder
+            )
+            theirs.append(float(out.stdout.split()[-1]))
+            again = []
+            for _ in range(3):
+                start = time.perf_counter()
+                analyze_dataset(fresh_draws_data=frame).ci()
+                again.append(time.perf_counter() - start)
+            mine.append(statistics.median(again))
+            ratios.append(mine[-1] / theirs[-1])
+    note = f"ours {statistics.median(mine):.3f} s, cje-eval {statistics.median(theirs):.1f} s"
+    if quick:
+        note += "; at 3 x 5,000 rows, where cje-eval's quadratic part is still small"
+    bar = f"direct, 3 x {prompts:,} rows: time / cje-eval 0.9.3's"
+    return [row(bar, statistics.median(ratios), 0.01 if not quick else 0.1, note)]
+
+
+_FLOOR = """
+import resource, sys, time
+import numpy as np, polars as pl
+def rss(): return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+before = rss()
+start = time.perf_counter()
+frame = pl.read_parquet(sys.argv[1], columns=["prompt_id", "policy", "judge_score", "oracle_label"])
+scores = frame["judge_score"].to_numpy()
+columns = rss() - before
+np.argsort(scores)
+print(time.perf_counter() - start, columns)
+"""
+
+_OURS = """
+import resource, sys, time
+from cje import analyze_dataset
+import cje.analysis, cje.data.reader, cje.estimators.direct, polars as pl
+# first use of the libraries is not the analysis: a small one warms them up
+small = pl.DataFrame({"policy": ["a"] * 40, "prompt_id": [f"p{i}" for i in range(40)],
+                      "judge_score": [i / 40 for i in range(40)],
+                      "oracle_label": [i / 40 for i in range(40)]})
+analyze_dataset(small).ci()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+start = time.perf_counter()
+analyze_dataset(sys.argv[1]).ci()
+seconds = time.perf_counter() - start
+print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+"""
+
+
+def _from_parquet(quick: bool) -> list[dict[str, Any]]:
+    prompts = 100_000 if quick else 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        _write_parquet(path, prompts)
+        times, memory, floors = [], [], []
+        for _ in range(3):
+            floor, columns = _child(_FLOOR, path)
+            seconds, peak = _child(_OURS, path)
+            times.append(seconds / floor)
+            memory.append(peak / columns)
+            floors.append((floor, seconds, columns, peak))
+    floor, seconds, columns, peak = (statistics.median(part) for part in zip(*floors, strict=True))
+    size = f"5 x {prompts:,} rows from Parquet"
+    return [
+        row(f"direct, {size}: time / (read + argsort)", statistics.median(times), 4.0,
+            f"{seconds:.2f} s against {floor:.2f} s"),
+        row(f"direct, {size}: peak memory / columns read", statistics.median(memory), 4.0,
+            f"{peak / 1e6:.0f} MB against {columns / 1e6:.0f} MB in memory"),
+    ]  # fmt: skip
+
+
+def _child(code: str, path: Path) -> tuple[float, float]:
+    out = subprocess.run(
+        [sys.executable, "-c", code, path], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    first, second = out.stdout.split()[-2:]
+    return float(first), float(second)
+
+
+def _write_parquet(path: Path, prompts: int) -> None:
+    """Five policies on shared prompts, continuous scores, 5% labels."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=prompts)
+    names = pl.Series([f"prompt_{i}" for i in range(prompts)])
+    parts = []
+    for k in range(5):
+        score = 1.0 / (1.0 + np.exp(-shared - rng.normal(size=prompts) - 0.1 * k))
+        label = np.clip(0.1 + 0.8 * score + 0.1 * rng.normal(size=prompts), 0.0, 1.0)
+        label[rng.random(prompts) > 0.05] = np.nan
+        parts.append(
+            pl.DataFrame(
+                {
+                    "prompt_id": names,
+                    "policy": pl.Series([f"policy_{k}"]).new_from_index(0, prompts),
+                    "judge_score": score,
+                    "oracle_label": pl.Series(label).fill_nan(None),
+                }
+            )
+        )
+    pl.concat(parts).write_parquet(path)
+
+
+def _bootstrap(quick: bool) -> dict[str, Any]:
+    draws = 2_000
+    data = policies_on_shared_prompts(1000, 4, 100, seed=1, levels=21).dataset
+    cell = data.policy.codes * 21 + np.rint(data.judge_score * 20).astype(np.int64)
+    weight = np.random.default_rng(0).random(len(data))
+
+    def floor() -> None:
+        for _ in range(draws):
+            for _ in range(3):
+                np.bincount(cell, weight)
+
+    def ours() -> None:
+        bootstrap_direct(data, n_draws=draws, seed=1)
+
+    seconds = interleaved({"ours": ours, "floor": floor}, 3 if quick else 9)
+    note = f"{statistics.median(seconds['ours']) * 1e3:.0f} ms, 21 distinct scores"
+    return row("2,000 refitting bootstrap draws, 4 x 1,000 rows / 3 bincounts each",
+               ratio(seconds, "ours", "floor"), 1.0, note)  # fmt: skip
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(run, __doc__ or ""))

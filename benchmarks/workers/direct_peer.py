@@ -1,0 +1,39 @@
+"""Runs in cje-eval's own environment: seconds of one direct analysis of a table.
+
+    python direct_peer.py table.parquet-or-csv
+
+Reads columns policy, prompt_id, judge_score, oracle_label (blank: not labelled), builds the rows
+cje-eval takes (not timed), and prints the seconds of `analyze_dataset` with its intervals.
+"""
+
+import csv
+import logging
+import sys
+import time
+from collections import defaultdict
+
+
+def main() -> None:
+    from cje import analyze_dataset
+
+    logging.disable(logging.WARNING)
+    draws = defaultdict(list)
+    with open(sys.argv[1], newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            draws[row["policy"]].append(
+                {
+                    "prompt_id": row["prompt_id"],
+                    "judge_score": float(row["judge_score"]),
+                    "oracle_label": float(row["oracle_label"]) if row["oracle_label"] else None,
+                }
+            )
+    start = time.perf_counter()
+    result = analyze_dataset(
+        fresh_draws_data=dict(draws), fresh_judge_scale=(0.0, 1.0), fresh_oracle_scale=(0.0, 1.0)
+    )
+    result.ci()
+    print(time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main()
