@@ -45,7 +45,8 @@ class SimcalConfig:
     var_cap : float, optional
         Largest variance of the mean-one weights, absolute; by blending too.
     include_baseline : bool
-        Let the raw weights into the stack: the way out where E[W|S] is no simple function.
+        Let the raw weights into the stack (default): the way out where the score says too little
+        for a projection to be trusted. Without them the projection stands alone.
     baseline_shrink : float
         Share of the raw weights mixed into the result, 0 to 1.
     ridge_lambda : float
@@ -61,7 +62,7 @@ class SimcalConfig:
 
     ess_floor: float | None = None
     var_cap: float | None = None
-    include_baseline: bool = False
+    include_baseline: bool = True
     baseline_shrink: float = 0.0
     ridge_lambda: float = 1e-8
     n_folds: int = 5
