@@ -33,7 +33,8 @@ class WorkFolderLock:
             connection = sqlite3.connect(self._path, timeout=0, isolation_level=None)
             try:
                 connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
+                self._owner.write_text(json.dumps({"pid": os.getpid()}))
+            except (sqlite3.Error, OSError) as error:
                 connection.close()
                 if "locked" not in str(error):
                     raise
@@ -44,7 +45,6 @@ class WorkFolderLock:
                     "`cje status` shows how far it is",
                 ) from error
             self._connection = connection
-            self._owner.write_text(json.dumps({"pid": os.getpid()}))
         return self
 
     def __exit__(

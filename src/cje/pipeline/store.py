@@ -295,9 +295,13 @@ def _open(path: Path, durability: str, read_only: bool) -> sqlite3.Connection:
         return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
     path.parent.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path, isolation_level=None, timeout=10)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
-    db.execute("PRAGMA cache_size=-65536")  # 64 MiB: the key index of about a million calls
-    db.executescript(_SCHEMA)
-    db.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
+        db.execute("PRAGMA cache_size=-65536")  # 64 MiB: the key index of about a million calls
+        db.executescript(_SCHEMA)
+        db.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
+    except sqlite3.Error:
+        db.close()
+        raise
     return db
