@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from cje.errors import CJEError
 
 __all__ = [
+    "BLOCK",
     "SUM_TOLERANCE",
     "FloatArray",
     "IntArray",
     "check_binary",
     "check_distribution",
     "check_multiclass",
+    "check_outcomes",
     "check_weights",
     "check_whole_number",
     "column_labels",
@@ -29,6 +31,7 @@ IntArray = NDArray[np.int64]
 
 # Wide enough for float32 softmax and for files rounded to four digits, far below any real defect.
 SUM_TOLERANCE = 1e-3
+BLOCK = 16_384  # rows whose columns fit in the processor's cache together
 _ROUNDING = 1e-6  # of float32 arithmetic
 
 
@@ -36,28 +39,41 @@ def check_binary(
     y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
     """Outcomes in {0, 1}, probabilities in [0, 1] and weights, of one length, or an error."""
-    p = _one_dimensional(y_prob, "y_prob")
+    y, p, w = check_outcomes(y_true, y_prob, sample_weight)
+    return np.asarray(y, dtype=np.float64), p, w
+
+
+def check_outcomes(
+    y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[NDArray[Any], FloatArray, FloatArray | None]:
+    """As `check_binary`, but the outcomes keep their type: nothing is copied without need."""
+    p = np.asarray(_one_dimensional(y_prob, "y_prob"), dtype=np.float64)
     y = _one_dimensional(y_true, "y_true")
     if len(y) != len(p):
         raise CJEError("y_true and y_prob differ in length", value=(len(y), len(p)))
     p = _inside(p, "y_prob")
-    if np.asarray(y_true).dtype != np.bool_ and not _is_binary(y):
-        row = int(np.argmax(~((y == 0.0) | (y == 1.0))))
+    if not _is_binary(y):
+        row = int(np.argmax(~((y == 0) | (y == 1))))
         raise CJEError(
             "y_true must hold 0 and 1 only",
             where=f"row {row}",
-            value=float(y[row]),
+            value=y[row].item(),
             hint="for more than two classes use confidence_ece, top_label_ece or class_wise_ece",
         )
     return y, p, check_weights(sample_weight, len(p))
 
 
-def _is_binary(y: FloatArray) -> bool:
-    # y * y == y holds for 0 and 1 alone; the comparison is False for NaN.
-    return bool((y * y == y).all())
+def _is_binary(y: NDArray[Any]) -> bool:
+    if y.dtype.kind == "b":
+        return True
+    if y.dtype.kind in "iu":
+        return bool(y.min() >= 0 and y.max() <= 1)
+    # y * y == y holds for 0 and 1 alone, and never for NaN; in blocks that stay in the cache.
+    blocks = (y[start : start + BLOCK] for start in range(0, len(y), BLOCK))
+    return all(bool((block * block == block).all()) for block in blocks)
 
 
-def _one_dimensional(values: ArrayLike, name: str) -> FloatArray:
+def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -70,6 +86,8 @@ def _one_dimensional(values: ArrayLike, name: str) -> FloatArray:
         )
     if len(array) == 0:
         raise CJEError(f"{name} is empty: there is nothing to assess")
+    if array.dtype.kind in "biuf":
+        return array
     try:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -7,11 +7,12 @@ the edges, which a partial sort finds in less time than a full one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cje.classification._arrays import FloatArray, IntArray, check_whole_number
+from cje.classification._arrays import BLOCK, FloatArray, IntArray, check_whole_number
 from cje.errors import CJEError
 from cje.kernels.binning import equal_width_bins
 
@@ -20,7 +21,6 @@ __all__ = ["BinSums", "Strategy", "binner", "cell_sums", "equal_mass_edges", "ga
 Strategy = Literal["uniform", "quantile"]
 Binner = Callable[[FloatArray], IntArray]
 
-_BLOCK = 32_768
 _FEW_EDGES = 64  # up to here, comparing with every edge beats a binary search
 
 
@@ -37,10 +37,13 @@ def binner(p: FloatArray, n_bins: int, strategy: str, w: FloatArray | None) -> B
 
 def _uniform(p: FloatArray, n_bins: int) -> IntArray:
     scaled = p * n_bins
+    bins = scaled.astype(np.int64)
     # Only a score within rounding of an edge can be misplaced by the product.
-    if np.abs(scaled - np.rint(scaled)).min() < 1e-9:
+    nearest = np.rint(scaled)
+    nearest -= scaled
+    if len(p) and np.abs(nearest, out=nearest).min() < 1e-9:
         return equal_width_bins(p, n_bins)
-    return scaled.astype(np.int64)
+    return bins
 
 
 def _between(p: FloatArray, edges: FloatArray) -> IntArray:
@@ -68,8 +71,8 @@ def equal_mass_edges(p: FloatArray, n_bins: int, w: FloatArray | None = None) ->
         return np.empty(0)
     value = np.partition(p, np.unique(rank))[rank]
     below, on = np.zeros(n_bins - 1), np.zeros(n_bins - 1)
-    for start in range(0, n, _BLOCK):
-        block = p[start : start + _BLOCK]
+    for start in range(0, n, BLOCK):
+        block = p[start : start + BLOCK]
         below += [np.count_nonzero(block < v) for v in value]
         on += [np.count_nonzero(block == v) for v in value]
     low = below + (on - 1.0) / 2.0 < share - 1e-9
@@ -89,12 +92,12 @@ def _weighted_edges(p: FloatArray, n_bins: int, w: FloatArray) -> FloatArray:
 
 
 def gap_sums(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, n_bins: int, bins_of: Binner
+    y: NDArray[Any], p: FloatArray, w: FloatArray | None, n_bins: int, bins_of: Binner
 ) -> FloatArray:
     """Sum of (weighted) outcome minus score in each bin, from one pass in blocks."""
     total = np.zeros(n_bins)
-    for start in range(0, len(p), _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    for start in range(0, len(p), BLOCK):
+        rows = slice(start, start + BLOCK)
         gap = y[rows] - p[rows]
         if w is not None:
             gap *= w[rows]

@@ -46,13 +46,18 @@ CALIBRATORS: dict[str, type] = {
 _OWN = tuple(CALIBRATORS.values())
 
 
-def resolve_calibrator(calibrator: Any) -> Calibrator:
-    """A name of `CALIBRATORS`, or an object with fit and predict, as an unfitted calibrator."""
+def resolve_calibrator(calibrator: Any, n_classes: int = 2) -> Calibrator:
+    """A name of `CALIBRATORS`, or an object with fit and predict, as an unfitted calibrator.
+
+    `n_classes` matters to temperature scaling alone, whose fixed point it sets.
+    """
     if isinstance(calibrator, str):
         if calibrator not in CALIBRATORS:
             raise CJEError(
                 "unknown calibrator", value=calibrator, hint=f"one of {', '.join(CALIBRATORS)}"
             )
+        if calibrator == "temperature":
+            return TemperatureCalibrator(n_classes)
         return CALIBRATORS[calibrator]()  # type: ignore[no-any-return]
     methods = (getattr(calibrator, name, None) for name in ("fit", "predict"))
     if isinstance(calibrator, type) or not all(callable(method) for method in methods):

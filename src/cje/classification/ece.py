@@ -26,6 +26,7 @@ from cje.classification._arrays import (
     IntArray,
     check_binary,
     check_multiclass,
+    check_outcomes,
     top_class,
 )
 from cje.classification.bins import BinSums, Strategy, binner, cell_sums, gap_sums
@@ -68,7 +69,7 @@ def expected_calibration_error(
     >>> expected_calibration_error([0, 0, 1, 1], [0.1, 0.1, 0.9, 0.5], n_bins=2)
     0.2
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
+    y, p, w = check_outcomes(y_true, y_prob, sample_weight)
     bins_of = binner(p, n_bins, strategy, w)
     total = len(p) if w is None else w.sum()
     return float(np.abs(gap_sums(y, p, w, n_bins, bins_of)).sum() / total)

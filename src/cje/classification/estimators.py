@@ -68,7 +68,7 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
         groups : array (n,), optional
             Handed to a splitter that keeps groups together, such as ``GroupKFold``.
         """
-        calibrator = resolve_calibrator(self.calibrator)
+        resolve_calibrator(self.calibrator)  # a wrong one is told before anything is fitted
         X, y, groups = indexable(X, y, groups)
         labels = column_or_1d(y, warn=True)
         if labels.dtype.kind not in "biuSU":  # these are classes whatever they hold
@@ -83,6 +83,7 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
+        calibrator = resolve_calibrator(self.calibrator, len(self.classes_))
         self._fit_maps(scores.proba, scores.codes, scores.weight, calibrator)
         return self
 

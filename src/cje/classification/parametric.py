@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
-from cje.classification._arrays import FloatArray, check_binary
+from cje.classification._arrays import FloatArray, check_binary, check_whole_number
 
 __all__ = ["BetaCalibrator", "SigmoidCalibrator", "TemperatureCalibrator"]
 
@@ -43,13 +43,17 @@ def _loss(eta: FloatArray, target: FloatArray, w: FloatArray) -> float:
 
 
 def _logistic_fit(
-    columns: FloatArray, target: FloatArray, w: FloatArray | None, start: FloatArray
+    columns: FloatArray,
+    target: FloatArray,
+    w: FloatArray | None,
+    start: FloatArray,
+    offset: float = 0.0,
 ) -> FloatArray:
     """Coefficients that minimise the weighted cross-entropy: Newton steps, halved when too long."""
     weight = np.ones(len(target)) if w is None else w
     total = float(weight.sum())
     beta = start
-    eta = columns @ beta
+    eta = columns @ beta + offset
     loss = _loss(eta, target, weight)
     for _ in range(_MAX_STEPS):
         mean = expit(eta)
@@ -60,7 +64,7 @@ def _logistic_fit(
         shrink = 1.0
         while True:
             trial = beta + shrink * step
-            trial_eta = columns @ trial
+            trial_eta = columns @ trial + offset
             trial_loss = _loss(trial_eta, target, weight)
             if trial_loss <= loss + 1e-12 * abs(loss) or shrink < 1e-8:
                 break
@@ -114,9 +118,17 @@ class SigmoidCalibrator(BaseEstimator):  # type: ignore[misc]
 
 
 class TemperatureCalibrator(BaseEstimator):  # type: ignore[misc]
-    r"""Temperature scaling of one probability: :math:`\sigma(\operatorname{logit}(p) / T)`.
+    r"""Temperature scaling of one probability among K.
 
-    The temperature is kept between 0.01 and 100; a score of one half stays one half.
+    The softmax of :math:`\log p / T` when the other K - 1 classes share the rest evenly:
+    :math:`\operatorname{logit} q = \operatorname{logit}(p)/T + (1/T - 1)\log(K - 1)`. A score of
+    1/K stays 1/K; for two classes this is :math:`\sigma(\operatorname{logit}(p)/T)`. The temperature
+    is kept between 0.01 and 100.
+
+    Parameters
+    ----------
+    n_classes : int
+        K. By its name, ``"temperature"``, a reduction sets it to its own number of classes.
 
     Attributes
     ----------
@@ -130,20 +142,26 @@ class TemperatureCalibrator(BaseEstimator):  # type: ignore[misc]
     (True, [0.5])
     """
 
+    def __init__(self, n_classes: int = 2) -> None:
+        self.n_classes = n_classes
+
     def fit(
         self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> TemperatureCalibrator:
         """Fit on probabilities `scores` and outcomes `y` in {0, 1}."""
         outcome, p, w = check_binary(y, scores, sample_weight)
-        columns = _logit(p)[:, None]
-        slope = _logistic_fit(columns, _smoothed(outcome, w), w, np.ones(1))[0]
+        shift = np.log(check_whole_number(self.n_classes, "n_classes", minimum=2) - 1.0)
+        columns = (_logit(p) + shift)[:, None]
+        slope = _logistic_fit(columns, _smoothed(outcome, w), w, np.ones(1), -shift)[0]
         # The loss is convex in the slope, so the nearest bound is the constrained optimum.
         self.temperature_ = 1.0 / float(np.clip(slope, _LOWEST_SLOPE, _HIGHEST_SLOPE))
         return self
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
-        return np.asarray(expit(_logit(np.asarray(scores, dtype=np.float64)) / self.temperature_))
+        shift = np.log(self.n_classes - 1.0)
+        raised = _logit(np.asarray(scores, dtype=np.float64)) + shift
+        return np.asarray(expit(raised / self.temperature_ - shift))
 
 
 class BetaCalibrator(BaseEstimator):  # type: ignore[misc]

@@ -87,7 +87,7 @@ class VerdictCalibrator:
             raise CJEError(
                 "unknown reduction", value=reduction, hint="top-label, confidence or class-wise"
             )
-        self.calibrator = resolve_calibrator(calibrator)
+        self.calibrator = resolve_calibrator(calibrator, len(self.values))
         self.reduction = reduction
         self.min_count = min_count
 
