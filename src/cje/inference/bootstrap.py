@@ -96,7 +96,8 @@ def cluster_bootstrap(
 def _multiplicities(rng: np.random.Generator, g: int, n_draws: int) -> NDArray[np.float32]:
     """(G, n_draws) Poisson(1) numbers, from 16 random bits each (right to 1e-5)."""
     counts = _poisson_table()[rng.integers(0, 1 << 16, (g, n_draws), dtype=np.uint16)]
-    counts[:, ~counts.any(axis=0)] = 1.0  # an empty draw, possible with few clusters only
+    if g < 64:  # beyond, an empty draw has probability below 1e-27
+        counts[:, ~counts.any(axis=0)] = 1.0
     return counts
 
 

@@ -1,0 +1,279 @@
+"""Promises of `analyze_dataset` and of the result it returns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import cje.simulate as simulate
+from cje import analyze_dataset
+from cje.data import Dataset
+from cje.errors import CJEError
+from cje.estimators import EstimationResult
+from cje.inference import Finding, Severity
+
+ARENA = Path(__file__).resolve().parents[3] / "shared" / "data" / "arena"
+needs_arena = pytest.mark.skipif(not ARENA.is_dir(), reason="no Arena sample beside the repository")
+
+
+def _frame(seed: int = 0, prompts: int = 300, labels: int = 60) -> pl.DataFrame:
+    data = simulate.policies_on_shared_prompts(prompts, 2, labels, seed=seed).dataset
+    return pl.DataFrame(
+        {
+            "policy": data.policy.decode(),
+            "prompt_id": data.prompt_id.decode(),
+            "judge_score": data.judge_score,
+            "oracle_label": pl.Series(data.oracle_label).fill_nan(None),
+            "domain": [f"d{code % 3}" for code in data.prompt_id.codes],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def result() -> EstimationResult:
+    return analyze_dataset(_frame(), by="domain", margin=0.05)
+
+
+# ---- one answer, whatever the container --------------------------------------------------------
+
+
+def test_every_container_gives_the_same_answer(tmp_path: Path) -> None:
+    frame = _frame()
+    frame.write_csv(tmp_path / "rows.csv")
+    frame.write_parquet(tmp_path / "rows.parquet")
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    for name in ("base", "candidate_1"):
+        frame.filter(pl.col("policy") == name).drop("policy").write_ndjson(folder / f"{name}.jsonl")
+    rows = frame.to_dicts()
+    by_policy: dict[str, list[dict[str, object]]] = {"base": [], "candidate_1": []}
+    for row in rows:
+        by_policy[row["policy"]].append({k: v for k, v in row.items() if k != "policy"})
+    reference = analyze_dataset(fresh_draws_data=frame)
+    sources = {
+        "pandas": frame.to_pandas(),
+        "csv": tmp_path / "rows.csv",
+        "parquet": str(tmp_path / "rows.parquet"),
+        "list": rows,
+        "dict of rows": by_policy,
+        "dict of lists": frame.to_dict(as_series=False),
+    }
+    for name, source in sources.items():
+        again = analyze_dataset(fresh_draws_data=source)
+        np.testing.assert_allclose(again.estimates, reference.estimates, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(again.ci(), reference.ci(), atol=1e-12, err_msg=name)
+    again = analyze_dataset(fresh_draws_dir=folder)
+    np.testing.assert_allclose(again.ci(), reference.ci(), atol=1e-12)
+
+
+def test_a_dict_of_frames_is_a_dict_of_policies() -> None:
+    frame = _frame().to_pandas()
+    parts = {str(name): part.drop(columns="policy") for name, part in frame.groupby("policy")}
+    assert isinstance(parts["base"], pd.DataFrame)
+    assert analyze_dataset(parts).policies == ("base", "candidate_1")
+
+
+# ---- the result --------------------------------------------------------------------------------
+
+
+def test_metadata_gives_the_order_and_ci_pairs(result: EstimationResult) -> None:
+    assert result.metadata["target_policies"] == ["base", "candidate_1"]
+    assert all(low < high for low, high in result.ci())
+    wide = result.ci(0.999)
+    assert all(b[0] < a[0] and b[1] > a[1] for a, b in zip(result.ci(), wide, strict=True))
+
+
+def test_comparison_is_antisymmetric_and_knows_the_margin(result: EstimationResult) -> None:
+    up = result.compare_policies("candidate_1", "base")
+    down = result.compare_policies("base", "candidate_1")
+    assert up.difference == pytest.approx(-down.difference)
+    assert up.interval.low == pytest.approx(-down.interval.high)
+    assert (up.verdict, down.verdict) == ("better", "worse")
+    assert up.margin == 0.05
+    assert up.p_non_inferior < 0.001
+    assert json.dumps(up.to_dict())
+
+
+def test_non_inferior_is_said_only_within_the_margin() -> None:
+    sim = simulate.policies_on_shared_prompts(400, 1, 400, seed=1).dataset
+    twin = sim.with_columns(policy=["twin"] * len(sim))
+    noise = np.random.default_rng(0).normal(0, 0.01, len(sim))
+    twin = twin.with_columns(oracle_label=np.clip(sim.oracle_label + noise, 0, 1))
+    result = analyze_dataset(sim.concat(twin))
+    assert result.compare_policies("twin", "base").verdict == "inconclusive"
+    assert result.compare_policies("twin", "base", margin=0.02).verdict == "non-inferior"
+    with pytest.raises(CJEError, match="margin must be positive"):
+        result.compare_policies("twin", "base", margin=-1.0)
+    with pytest.raises(CJEError, match="with itself"):
+        result.compare_policies("base", "base")
+
+
+def test_subgroups_are_joint_and_in_the_frame(result: EstimationResult) -> None:
+    part = result.subgroups["domain"]
+    assert len(part.policies) == 6
+    joint = part.influence.simultaneous_intervals()
+    single = part.influence.intervals(method="t")
+    assert all(j.width > s.width for j, s in zip(joint, single, strict=True))
+    frame = result.to_frame()
+    assert frame.height == 2 + 6
+    assert frame["subgroup"].null_count() == 2
+    assert "by domain" in result.summary()
+
+
+def test_json_round_trip_keeps_every_number(result: EstimationResult, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    result.to_json(path)
+    back = EstimationResult.from_json(path)
+    assert back.summary() == result.summary()
+    np.testing.assert_array_equal(back.influence.influence, result.influence.influence)
+    small = EstimationResult.from_json(result.to_json(influence=False))
+    np.testing.assert_allclose(small.robust_standard_errors, result.robust_standard_errors)
+    assert small.compare_policies("candidate_1", "base").standard_error == pytest.approx(
+        result.compare_policies("candidate_1", "base").standard_error
+    )
+    assert len(small.to_json(influence=False)) < len(result.to_json())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "not a saved result"),
+        ("{broken", "not JSON"),
+        ('{"format": "cje-result", "version": 99}', "format version"),
+        ('{"format": "cje-result", "version": 1}', "incomplete or damaged"),
+    ],
+)
+def test_what_is_no_saved_result_is_refused(text: str, message: str) -> None:
+    with pytest.raises(CJEError, match=message):
+        EstimationResult.from_json(text)
+
+
+def test_a_missing_result_file_is_named() -> None:
+    with pytest.raises(CJEError, match=r"nowhere\.json"):
+        EstimationResult.from_json("nowhere.json")
+
+
+def test_best_policy_never_crowns_a_refused_one(result: EstimationResult) -> None:
+    assert result.best_policy().policy == "candidate_1"
+    flag = Finding("gate", "no overlap", Severity.REFUSE, "use fresh draws", "candidate_1")
+    flagged = result.with_(findings=[flag])
+    best = flagged.best_policy()
+    assert best.policy == "base"
+    assert best.excluded == {"candidate_1": "no overlap"}
+    assert "candidate_1 shows" in best.note
+    assert "refused" in str(flagged.compare_policies("candidate_1", "base"))
+    everything = result.with_(findings=[Finding("x", "all bad", Severity.REFUSE, "stop")])
+    assert everything.best_policy().policy is None
+
+
+def test_ties_are_named() -> None:
+    sim = simulate.policies_on_shared_prompts(200, 1, 60, seed=1).dataset
+    twin = sim.with_columns(policy=["twin"] * len(sim))
+    best = analyze_dataset(sim.concat(twin)).best_policy()
+    assert len(best.ties) == 1
+    assert "not told apart" in best.note
+
+
+# ---- choosing the estimator --------------------------------------------------------------------
+
+
+def test_without_labels_auto_is_naive_and_says_so() -> None:
+    result = analyze_dataset(_frame().with_columns(oracle_label=pl.lit(None, dtype=pl.Float64)))
+    assert result.estimator == "naive"
+    assert result.findings[0].code == "uncalibrated"
+
+
+def test_calibration_file_and_logged_labels_teach_the_judge(tmp_path: Path) -> None:
+    frame = _frame()
+    frame.filter(pl.col("oracle_label").is_not_null()).write_csv(tmp_path / "labelled.csv")
+    bare = frame.with_columns(oracle_label=pl.lit(None, dtype=pl.Float64))
+    result = analyze_dataset(bare, calibration_data_path=tmp_path / "labelled.csv")
+    assert result.estimator == "direct"
+    assert result.metadata["borrowed"] == ["base", "candidate_1"]
+    assert {f.code for f in result.findings} >= {"borrowed-calibration"}
+
+
+def test_labels_in_a_folder_join_by_policy_and_prompt(tmp_path: Path) -> None:
+    frame = _frame()
+    probe = tmp_path / "probe"
+    probe.mkdir()
+    for name in ("base", "candidate_1"):
+        kept = frame.filter((pl.col("policy") == name) & pl.col("oracle_label").is_not_null())
+        kept.drop("policy").write_ndjson(probe / f"{name}.jsonl")
+    bare = frame.drop("oracle_label")
+    joined = analyze_dataset(bare, labels=probe, oracle_scale="0-1")
+    np.testing.assert_allclose(joined.ci(), analyze_dataset(frame).ci(), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "nothing to analyze"),
+        ({"fresh_draws_data": [], "fresh_draws_dir": "x"}, "not both"),
+        ({"fresh_draws_data": "DATA", "estimator": "magic"}, "unknown estimator"),
+        ({"fresh_draws_data": "DATA", "by": "colour"}, "colour"),
+        ({"fresh_draws_data": "DATA", "level": 1.5}, "level"),
+    ],
+)
+def test_wrong_use_is_explained(options: dict[str, object], message: str) -> None:
+    given = {k: _frame() if v == "DATA" else v for k, v in options.items()}
+    with pytest.raises(CJEError, match=message):
+        analyze_dataset(**given).ci()  # type: ignore[arg-type]
+
+
+# ---- win rates, scales -------------------------------------------------------------------------
+
+
+def test_a_comparative_judge_gives_win_rates_tested_against_one_half() -> None:
+    rng = np.random.default_rng(0)
+    n = 400
+    score = np.round(rng.random(n))
+    won = (rng.random(n) < 0.5 + 0.4 * score).astype(float)
+    data = Dataset.from_arrays(
+        prompt_id=[f"p{i}" for i in range(n)], policy="new", judge_score=score,
+        oracle_label=np.where(np.arange(n) < 150, won, np.nan),
+    )  # fmt: skip
+    result = analyze_dataset(data, win_rate_against="old")
+    assert result.metadata["quantity"] == "win rate against old"
+    assert result.metadata["p_even"]["new"] < 0.01
+    assert "win rate against old" in result.summary()
+    with pytest.raises(CJEError, match="win rate needs"):
+        analyze_dataset(data.with_columns(oracle_scale=(1, 5)), win_rate_against="old")
+
+
+def test_likert_labels_come_back_as_likert() -> None:
+    frame = _frame().with_columns((1 + 4 * pl.col("oracle_label")).alias("oracle_label"))
+    likert = analyze_dataset(frame, oracle_scale="1-5")
+    unit = analyze_dataset(_frame(), oracle_scale="0-1")
+    np.testing.assert_allclose(likert.estimates, 1 + 4 * unit.estimates, atol=1e-9)
+    assert likert.metadata["scale"] == [1.0, 5.0]
+
+
+# ---- the real sample ---------------------------------------------------------------------------
+
+
+@needs_arena
+def test_arena_with_probe_slices_reproduces_the_published_picture() -> None:
+    result = analyze_dataset(fresh_draws_dir=ARENA / "fresh_draws", labels=ARENA / "probe_slice")
+    gap = result.compare_policies("clone", "base")
+    assert 0.0 in gap.interval
+    assert abs(gap.difference) < 0.05
+    assert result.compare_policies("unhelpful", "base").difference < -0.5
+    transport = result.diagnostics["transport"]
+    assert transport["unhelpful"]["status"] == "FAIL"
+    assert transport["clone"]["status"] != "FAIL"
+    assert result.best_policy().policy != "unhelpful"
+
+
+@needs_arena
+def test_arena_with_base_labels_alone_marks_every_borrowed_number() -> None:
+    result = analyze_dataset(fresh_draws_dir=ARENA / "fresh_draws")
+    assert result.metadata["borrowed"] == ["clone", "parallel_universe_prompt", "unhelpful"]
+    codes = {(f.code, f.subject) for f in result.findings}
+    assert ("borrowed-calibration", "unhelpful") in codes
+    assert result.compare_policies("unhelpful", "clone").caveats

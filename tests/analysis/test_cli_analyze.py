@@ -1,0 +1,89 @@
+"""Promises of `cje analyze`: what it prints and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import cje.simulate as simulate
+from cje.cli.main import main
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    data = simulate.policies_on_shared_prompts(300, 2, 60, seed=1).dataset
+    frame = pl.DataFrame(
+        {
+            "policy": ["[bold]odd" if p == "base" else p for p in data.policy.decode()],
+            "prompt_id": data.prompt_id.decode(),
+            "judge_score": data.judge_score,
+            "oracle_label": pl.Series(data.oracle_label).fill_nan(None),
+            "domain": ["x" if code % 2 else "y" for code in data.prompt_id.codes],
+        }
+    )
+    frame.write_csv(tmp_path / "rows.csv")
+    return tmp_path / "rows.csv"
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["cje", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def test_a_clean_file_ends_with_zero_and_names_are_data(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "analyze", str(rows), "--by", "domain") == 0
+    text = capsys.readouterr().out
+    assert "[bold]odd" in text
+    assert "paired differences" in text
+    assert "by domain" in text
+
+
+def test_a_finding_ends_with_two(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pl.read_csv(rows)
+    one = frame.with_columns(
+        oracle_label=pl.when(pl.col("policy") == "candidate_1").then(None).otherwise("oracle_label")
+    )
+    one.write_csv(rows)
+    assert _run(monkeypatch, "analyze", str(rows)) == 2
+    assert "borrowed calibration" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nowhere.csv"], ["--no-such-option"], [], ["nowhere.csv", "--level", "high"]]
+)
+def test_what_cannot_run_ends_with_one_and_no_traceback(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "analyze", *arguments) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_json_is_the_saved_result(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = tmp_path / "result.json"
+    _run(monkeypatch, "analyze", str(rows), "--json", "--save", str(saved), "--margin", "0.1")
+    printed = json.loads(capsys.readouterr().out)
+    kept = json.loads(saved.read_text())
+    assert printed["format"] == kept["format"] == "cje-result"
+    assert printed["table"] == kept["table"]
+    assert kept["metadata"]["margin"] == 0.1
+
+
+def test_the_command_is_installed_and_needs_no_terminal(rows: Path) -> None:
+    command = Path(sys.executable).parent / "cje"
+    done = subprocess.run([command, "analyze", rows], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert np.char.count(done.stdout, "candidate_1") >= 2
