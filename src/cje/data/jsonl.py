@@ -19,9 +19,10 @@ from cje.errors import CJEError
 
 __all__ = ["JsonlTable"]
 
-_HEAD_LINES = 500
+_HEAD_LINES = 300
 _PLACES = 24  # stretches of the file looked at beyond its head, for fields that appear late
 _STRETCH_BYTES = 32768
+_LINES_A_PLACE = 20
 _UTF8_HINT = "save the file as UTF-8, or pass skip_bad_rows=True to drop and count such rows"
 
 
@@ -138,9 +139,10 @@ class JsonlTable:
                     return
                 yield line
             start = stream.tell()
-            for place in range(1, _PLACES + 1):
-                stream.seek(start + (size - start) * place // _PLACES - _STRETCH_BYTES)
-                yield from stream.read(_STRETCH_BYTES).split(b"\n")[1:]
+            places = min(_PLACES, (size - start) // _STRETCH_BYTES)
+            for place in range(1, places + 1):
+                stream.seek(start + (size - start) * place // places - _STRETCH_BYTES)
+                yield from stream.read(_STRETCH_BYTES).split(b"\n")[-_LINES_A_PLACE:]
 
     def _late_fields(self, seen: set[tuple[str, ...]]) -> list[Leaf]:
         """Label fields that no sampled row has but the file mentions.

@@ -21,6 +21,7 @@ from cje.data.problems import BadRows
 __all__ = ["LeafSurvey", "rows_frame"]
 
 _MAX_DEPTH = 4
+_PLAIN = {type(None): "null", bool: "bool", float: "number", int: "number", str: "text"}
 
 
 class LeafSurvey:
@@ -33,20 +34,18 @@ class LeafSurvey:
         for name, value in row.items():
             here = (*path, str(name))
             kinds = self._kinds.setdefault(here, set())
-            if isinstance(value, Mapping):
-                kinds.add("struct")
-                if len(here) < _MAX_DEPTH:
-                    self.see(value, here)
-            else:
-                kinds.add(_kind(value))
+            kind = _PLAIN.get(type(value)) or _other_kind(value)
+            kinds.add(kind)
+            if kind == "struct" and len(here) < _MAX_DEPTH:
+                self.see(value, here)
 
     def leaves(self) -> list[Leaf]:
         return [Leaf(path, frozenset(kinds)) for path, kinds in self._kinds.items()]
 
 
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
+def _other_kind(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "struct"
     if isinstance(value, bool | np.bool_):
         return "bool"
     if isinstance(value, int | float | np.number | Decimal):
