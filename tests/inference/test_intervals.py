@@ -91,6 +91,16 @@ def test_p_values_equal_scipys_one_sample_test(alternative: str) -> None:
     assert float(t_p_value(t, 24, alternative)) == pytest.approx(expected, rel=1e-9)  # type: ignore[arg-type]
 
 
+def test_a_p_value_is_below_alpha_exactly_where_the_interval_leaves_the_null_out() -> None:
+    rng = np.random.default_rng(4)
+    for level in (0.8, 0.95, 0.99):
+        rows = rng.exponential(size=(25, 40)) - 0.8
+        est = InfluenceEstimate.from_rows([f"q{k}" for k in range(40)], rows)
+        out = [not interval.low <= 0.0 <= interval.high for interval in est.intervals(level)]
+        np.testing.assert_array_equal(est.p_values() < 1 - level, out)
+        assert 0 < sum(out) < 40
+
+
 def test_an_estimate_without_spread_has_p_zero_or_one() -> None:
     est = InfluenceEstimate(("a", "b"), [0.0, 1.0], np.zeros((5, 2)))
     np.testing.assert_array_equal(est.p_values(), [1.0, 0.0])

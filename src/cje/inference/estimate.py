@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.inference.bootstrap import multiplier_draws
-from cje.inference.intervals import Interval, IntervalMethod, interval_limits, t_p_value
+from cje.inference.intervals import (
+    Interval,
+    IntervalMethod,
+    hall_transform,
+    interval_limits,
+    t_p_value,
+)
 from cje.inference.multiplicity import max_t_critical_value
 
 __all__ = ["InfluenceEstimate"]
@@ -233,11 +239,18 @@ class InfluenceEstimate:
         null: float = 0.0,
         alternative: Literal["two-sided", "greater", "less"] = "two-sided",
     ) -> FloatArray:
-        """t-test of each value against `null`; an estimate without spread decides by itself."""
+        """Test of each value against `null`, the exact counterpart of `intervals`.
+
+        A two-sided p-value is below 0.05 where the default 95% interval leaves `null` out. An
+        estimate without spread decides by itself.
+        """
         se, gap = self.standard_errors(), self.values - null
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = np.where(se > 0, gap / se, np.where(gap == 0, 0.0, np.sign(gap) * np.inf))
-        return t_p_value(statistic, self.degrees_of_freedom(), alternative)
+        safe = np.where(se > 0, se, 1.0)
+        statistic = hall_transform(gap / safe, self.skewness())
+        certain = np.where(gap == 0, 0.0, np.copysign(np.inf, gap))
+        return t_p_value(
+            np.where(se > 0, statistic, certain), self.degrees_of_freedom(), alternative
+        )
 
     def multiplier_bootstrap(self, n_draws: int = 2_000, seed: int = 0) -> FloatArray:
         """(n_draws, K) draws of the estimates: one matrix product with the influence matrix."""

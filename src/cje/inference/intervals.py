@@ -15,7 +15,7 @@ from scipy.special import stdtr, stdtrit
 
 from cje.errors import CJEError
 
-__all__ = ["Interval", "IntervalMethod", "interval_limits", "t_p_value"]
+__all__ = ["Interval", "IntervalMethod", "hall_transform", "interval_limits", "t_p_value"]
 
 FloatArray = NDArray[np.float64]
 IntervalMethod = Literal["auto", "t", "logit", "skew"]
@@ -120,6 +120,12 @@ def interval_limits(
     if bounds is not None:
         low, high = np.clip(low, bounds[0], bounds[1]), np.clip(high, bounds[0], bounds[1])
     return np.asarray(low, float), np.asarray(high, float)
+
+
+def hall_transform(statistic: Any, skewness: Any) -> FloatArray:
+    """`g(T)` of `interval_limits`: a studentised error made close to symmetric; increasing in T."""
+    t, kappa = np.asarray(statistic, float), np.asarray(skewness, float)
+    return np.asarray(t + kappa * t**2 / 3.0 + kappa**2 * t**3 / 27.0 + kappa / 6.0)
 
 
 def _inverse_hall(x: FloatArray, kappa: FloatArray) -> FloatArray:
