@@ -1,0 +1,217 @@
+"""Everything `UncertaintyAwareDRCPO.fit` is given, checked once and in one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cje.data.folds import get_folds, get_row_folds
+from cje.data.judge_score import JudgeScore, JudgeScores
+from cje.errors import CJEError
+from cje.uncertainty.calibration import as_judge_scores, check_labels
+from cje.uncertainty.config import UncertaintyEstimatorConfig
+
+__all__ = ["Inputs", "check_inputs"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+FreshScores = Mapping[str, JudgeScores] | Sequence[JudgeScores | Sequence[JudgeScore]]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Checked columns.
+
+    Attributes
+    ----------
+    labelled : array of int
+        Rows with a label; `labels`, `label_folds` and `propensity` follow it.
+    clusters : array of int
+        Prompt of every row, then of every fresh draw of each policy (`fresh_clusters`).
+    """
+
+    scores: JudgeScores
+    labelled: IntArray
+    labels: FloatArray
+    propensity: FloatArray
+    row_folds: IntArray
+    n_folds: int
+    weights: FloatArray
+    names: tuple[str, ...]
+    covariates: FloatArray | None
+    fresh: tuple[JudgeScores, ...] | None
+    clusters: IntArray | None
+    fresh_clusters: tuple[IntArray, ...] | None
+    n_clusters: int
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @property
+    def label_folds(self) -> IntArray:
+        return self.row_folds[self.labelled]
+
+
+def check_inputs(
+    config: UncertaintyEstimatorConfig,
+    *,
+    covariates: ArrayLike | None,
+    judge_scores: JudgeScores | Iterable[JudgeScore],
+    oracle_rewards: ArrayLike,
+    importance_weights: ArrayLike,
+    policy_names: Sequence[str] | None,
+    label_propensity: ArrayLike | None,
+    fresh_judge_scores: FreshScores | None,
+    prompt_ids: Sequence[str] | None,
+) -> Inputs:
+    """Check shapes and values; every error names the argument and what to do."""
+    scores = as_judge_scores(judge_scores)
+    n = len(scores)
+    if n < 2:
+        raise CJEError("at least two rows are needed", value=n)
+    weights = _weights(importance_weights, n)
+    names = _names(policy_names, weights.shape[1])
+    labelled, labels = _labels(oracle_rewards, n, config.k_folds)
+    if prompt_ids is not None and len(prompt_ids) != n:
+        raise CJEError(f"{n} judge scores but {len(prompt_ids)} prompt_ids")
+    folds = (
+        get_row_folds(n, config.k_folds, config.random_state)
+        if prompt_ids is None
+        else get_folds(prompt_ids, config.k_folds, config.random_state)
+    )
+    fresh = _fresh(fresh_judge_scores, names)
+    codes = (
+        None if prompt_ids is None else np.unique(np.asarray(prompt_ids), return_inverse=True)[1]
+    )
+    fresh_clusters, n_clusters = _fresh_clusters(fresh, n, codes)
+    return Inputs(
+        scores=scores,
+        labelled=labelled,
+        labels=labels,
+        propensity=_propensity(label_propensity, labelled, n),
+        row_folds=folds,
+        n_folds=config.k_folds,
+        weights=weights,
+        names=names,
+        covariates=_covariates(covariates, n, fresh),
+        fresh=fresh,
+        clusters=codes,
+        fresh_clusters=fresh_clusters,
+        n_clusters=n_clusters,
+    )
+
+
+def _weights(given: ArrayLike, n: int) -> FloatArray:
+    w = np.asarray(given, dtype=np.float64)
+    if w.ndim == 1:
+        w = w[:, None]
+    if w.ndim != 2 or w.shape[0] != n or w.shape[1] == 0:
+        raise CJEError(
+            f"importance_weights must be ({n},) or ({n}, policies)", value=np.shape(given),
+            hint="one row a logged response, one column a policy",
+        )  # fmt: skip
+    # A sum is finite only if all entries are, short of an overflow that is as bad.
+    sums = w.sum(axis=0)
+    if not np.isfinite(sums).all():
+        raise CJEError(
+            "importance_weights must be finite", value=float(w[~np.isfinite(w)][0]),
+            hint="drop rows whose log-probs could not be had, and clip log-ratios",
+        )  # fmt: skip
+    if w.min() < 0.0:
+        raise CJEError("importance_weights cannot be negative", value=float(w.min()))
+    if (sums <= 0.0).any():
+        raise CJEError(
+            "all importance_weights of a policy are zero", where=f"column {int(np.argmin(sums))}",
+            hint="the target never writes what was logged: use fresh draws from it",
+        )  # fmt: skip
+    return w
+
+
+def _names(given: Sequence[str] | None, k: int) -> tuple[str, ...]:
+    names = tuple(f"policy_{i}" for i in range(k)) if given is None else tuple(map(str, given))
+    if len(names) != k:
+        raise CJEError(f"{len(names)} policy_names for {k} columns of weights", value=names)
+    if len(set(names)) != k:
+        raise CJEError("policy_names must be distinct", value=names)
+    return names
+
+
+def _labels(given: ArrayLike, n: int, k_folds: int) -> tuple[IntArray, FloatArray]:
+    labels = np.asarray(given, dtype=np.float64)
+    if labels.shape != (n,):
+        raise CJEError(f"oracle_rewards must be ({n},), NaN where unlabelled", value=labels.shape)
+    labelled = np.flatnonzero(~np.isnan(labels))
+    if len(labelled) < k_folds:
+        raise CJEError(
+            f"{len(labelled)} labels are fewer than the {k_folds} folds",
+            hint="label more rows, or lower k_folds",
+        )
+    return labelled, check_labels(labels[labelled])
+
+
+def _propensity(given: ArrayLike | None, labelled: IntArray, n: int) -> FloatArray:
+    if given is None:
+        return np.full(len(labelled), len(labelled) / n)
+    p = np.broadcast_to(np.asarray(given, dtype=np.float64), (n,))[labelled]
+    if not ((p > 0.0) & (p <= 1.0)).all():
+        raise CJEError(
+            "label_propensity must be in (0, 1] on labelled rows", value=float(np.min(p))
+        )
+    return p
+
+
+def _covariates(
+    given: ArrayLike | None, n: int, fresh: tuple[JudgeScores, ...] | None
+) -> FloatArray | None:
+    if given is None:
+        return None
+    x = np.asarray(given, dtype=np.float64)
+    x = x[:, None] if x.ndim == 1 else x
+    if x.ndim != 2 or x.shape[0] != n or not np.isfinite(x).all():
+        raise CJEError(f"X must be a finite ({n}, columns) array", value=x.shape)
+    if fresh is not None and any(len(scores) != n for scores in fresh):
+        raise CJEError(
+            "X with fresh draws needs one fresh draw a logged row, in the same order",
+            hint="X describes the prompt; leave it out otherwise",
+        )
+    centred: FloatArray = x - x.mean(axis=0)
+    return centred
+
+
+def _fresh(given: FreshScores | None, names: tuple[str, ...]) -> tuple[JudgeScores, ...] | None:
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise CJEError(f"fresh_judge_scores lacks {missing}", hint="give one set a policy")
+        given = [given[name] for name in names]
+    elif isinstance(given, JudgeScores):
+        given = [given]
+    if len(given) != len(names):
+        raise CJEError(f"{len(given)} sets of fresh_judge_scores for {len(names)} policies")
+    sets = tuple(as_judge_scores(scores) for scores in given)
+    if any(len(scores) < 2 for scores in sets):
+        raise CJEError("each policy needs at least two fresh draws")
+    return sets
+
+
+def _fresh_clusters(
+    fresh: tuple[JudgeScores, ...] | None, n: int, codes: IntArray | None
+) -> tuple[tuple[IntArray, ...] | None, int]:
+    """A set of n draws belongs to the logged rows' prompts, in order; another to its own."""
+    own = np.arange(n) if codes is None else codes
+    count = int(own.max()) + 1
+    if fresh is None:
+        return None, count
+    clusters = []
+    for scores in fresh:
+        if len(scores) == n:
+            clusters.append(own)
+        else:
+            clusters.append(np.arange(count, count + len(scores)))
+            count += len(scores)
+    return tuple(clusters), count
