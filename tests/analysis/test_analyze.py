@@ -210,6 +210,21 @@ def test_labels_in_a_folder_join_by_policy_and_prompt(tmp_path: Path) -> None:
     np.testing.assert_allclose(joined.ci(), analyze_dataset(frame).ci(), atol=1e-12)
 
 
+def test_any_estimator_answers_by_subgroup() -> None:
+    """An estimator without subgroups of its own is run on each level; clusters stay aligned."""
+    sim = simulate.logged_with_logprobs(600, 200, seed=1, targets={"t": 0.7})
+    group = ["even" if code % 2 == 0 else "odd" for code in sim.dataset.prompt_id.codes]
+    logged = sim.dataset.with_columns(domain=group)
+    result = analyze_dataset(logged_data_path=logged, estimator="snips", by="domain")
+    part = result.subgroups["domain"]
+    assert set(part.policies) == {"t | even", "t | odd"}
+    assert part.influence.n_clusters == 600
+    only = analyze_dataset(
+        logged_data_path=logged.select(np.array([g == "odd" for g in group])), estimator="snips"
+    )
+    assert part.estimates[part.policies.index("t | odd")] == pytest.approx(only.estimates[0])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -107,12 +107,18 @@ def analyze_dataset(
         "skip_bad_rows": skip_bad_rows,
         "covariates": tuple(covariates),
     }
+    fresh = _fresh(
+        fresh_draws_data, fresh_draws_dir, columns, {**reading, "labels": labels, "on": on}
+    )
+    # Logged rows that only teach the calibration need no subgroup column.
+    off_policy = fresh is None or (
+        estimator != "auto" and find_estimator(estimator).needs != "fresh"
+    )
     inputs = _Inputs(
-        _fresh(fresh_draws_data, fresh_draws_dir, columns, {**reading, "labels": labels, "on": on}),
-        _read(logged_data_path, groups=() if _given(fresh_draws_data, fresh_draws_dir) else columns,
-              **reading),
+        fresh,
+        _read(logged_data_path, groups=columns if off_policy else (), **reading),
         _read(calibration_data_path, **reading),
-    )  # fmt: skip
+    )
     entry = _choose(estimator, inputs)
     options: dict[str, Any] = {"level": level, **(estimator_options or {})}
     if entry.name != "naive":
@@ -187,10 +193,6 @@ def _calibration(inputs: _Inputs) -> tuple[Dataset, ...]:
         for part in (inputs.calibration, inputs.logged)
         if part is not None and part.n_labelled
     )
-
-
-def _given(data: Any, folder: Any) -> bool:
-    return data is not None or folder is not None
 
 
 def _fresh(
