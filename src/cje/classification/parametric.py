@@ -122,7 +122,7 @@ class TemperatureCalibrator(BaseEstimator):  # type: ignore[misc]
 
     The softmax of :math:`\log p / T` when the other K - 1 classes share the rest evenly:
     :math:`\operatorname{logit} q = \operatorname{logit}(p)/T + (1/T - 1)\log(K - 1)`. A score of
-    1/K stays 1/K; for two classes this is :math:`\sigma(\operatorname{logit}(p)/T)`. The temperature
+    1/K stays 1/K; for two classes this is :math:`\sigma(\operatorname{logit}(p)/T)`. T
     is kept between 0.01 and 100.
 
     Parameters
