@@ -19,6 +19,7 @@ __all__ = ["LocalExecutor", "gate_settings", "retry_settings", "run_rows"]
 
 OPEN_CHUNKS = 3  # the next chunks' calls fill the places that the last calls of one leave free
 TICK = 0.25
+IN_PROCESS = frozenset({"ngram", "offline", "deterministic", "callable", "csv"})
 
 
 async def run_rows(
@@ -59,6 +60,8 @@ def retry_settings(config: PipelineConfig) -> Callable[[str], RetrySettings]:
     """Retry settings of each provider."""
 
     def settings(provider: str) -> RetrySettings:
+        if provider in IN_PROCESS:
+            return RetrySettings(max_attempts=1)  # a function gives the same answer again
         limits = config.limits_for(provider)
         return RetrySettings(limits.max_attempts, base_seconds=limits.retry_seconds)
 

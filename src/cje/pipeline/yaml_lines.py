@@ -80,8 +80,10 @@ def _explain(
         item for item, place in zip(items, places, strict=True)
         if not any(other != place and other[: len(place)] == place for other in places)
     ]  # fmt: skip
+    # A misspelt key is also a missing one: the misspelling comes first.
     found = sorted(
-        ((_line(tuple(item["loc"]), lines), item) for item in inner), key=lambda pair: pair[0]
+        ((_line(tuple(item["loc"]), lines), item) for item in inner),
+        key=lambda pair: (pair[1]["type"] == "missing", pair[0]),
     )
     line, first = found[0]
     what, hint = _describe(first, model)
