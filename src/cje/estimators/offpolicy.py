@@ -206,7 +206,7 @@ class OffPolicyEstimator(ABC):
         extra = extra_df = None
         if fit.leave_out is not None and self.oua_jackknife and len(fit.leave_out) >= 2:
             extra = fold_jackknife_covariance(fit.leave_out)
-            extra_df = jackknife_degrees_of_freedom(fit.leave_out)
+            extra_df = len(fit.leave_out) - 1.0
         influence = InfluenceEstimate(
             problem.logged.policies,
             fit.values,
@@ -315,17 +315,3 @@ class OffPolicyEstimator(ABC):
                     )
                 )
         return found
-
-
-def jackknife_degrees_of_freedom(leave_out: FloatArray) -> float:
-    r"""Satterthwaite degrees of freedom of a jackknife variance, the least over the policies.
-
-    With deviations :math:`d_j` of the left-out values,
-    :math:`\nu = 3 (\sum d_j^2)^2 / \sum d_j^4`, at most J - 1: labels that weigh unequally are
-    worth fewer than their number.
-    """
-    squares = (leave_out - leave_out.mean(axis=0)) ** 2
-    fourth = (squares**2).sum(axis=0)
-    most = len(leave_out) - 1.0
-    df = np.where(fourth > 0, 3.0 * squares.sum(axis=0) ** 2 / np.maximum(fourth, 1e-300), most)
-    return float(np.clip(df, 1.0, most).min())
