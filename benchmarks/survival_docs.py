@@ -1,0 +1,157 @@
+"""Regenerates what docs/methods/survival.md shows: the real-data table and the figures.
+
+``python -m benchmarks.survival_docs`` writes the figures and rewrites the part of the page between
+its two markers. Needs the ``survival`` extra.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cje.survival import (
+    calibration_in_the_large,
+    calibration_slope,
+    from_survival,
+    harrell_c,
+    integrated_calibration_index,
+    recalibrate,
+)
+from cje.survival.datasets import DATASETS, RealData, load_dataset
+from cje.survival.experiment import (
+    CoxPHBaseline,
+    ExperimentConfig,
+    RandomSurvivalForestBaseline,
+    run_experiment,
+)
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "methods" / "survival.md"
+FIGURES = PAGE.parent / "survival_figures"
+BEGIN, END = "<!-- real data: begin -->", "<!-- real data: end -->"
+
+
+def thirds(data: RealData) -> list[np.ndarray]:
+    """Training, recalibration and test rows, with events spread evenly."""
+    rng = np.random.default_rng(0)
+    parts: list[list[int]] = [[], [], []]
+    for status in (True, False):
+        rows = rng.permutation(np.flatnonzero(data.event == status))
+        for index, row in enumerate(rows):
+            parts[index % 3].append(int(row))
+    return [np.sort(np.array(part)) for part in parts]
+
+
+def judge(own: Any, score: Any, at: Any, time: Any, event: Any, horizon: float) -> list[str]:
+    """O/E, slope and ICI as text with intervals."""
+    oe = calibration_in_the_large(own, event)
+    slope = calibration_slope(score, time, event)
+    ici = integrated_calibration_index(at, time, event, horizon)
+    return [f"{m.value:.2f} ({m.interval.low:.2f}, {m.interval.high:.2f})" for m in (oe, slope)] + [
+        f"{ici.value:.3f} ({ici.interval.low:.3f}, {ici.interval.high:.3f})"
+    ]
+
+
+def study(data: RealData, make: Any) -> tuple[list[str], list[str], float, Any]:
+    """One model on one data set: before and after recalibration, on the test third."""
+    train, middle, test = thirds(data)
+    model = make().fit(data.x[train], data.time[train], data.event[train])
+    horizon = float(np.median(data.time[train][data.event[train]]))
+
+    def score(rows: Any) -> Any:
+        if hasattr(model, "predict_log_risk"):
+            return model.predict_log_risk(data.x[rows])
+        return from_survival(model.predict_survival(data.x[rows], np.array([horizon]))[:, 0])
+
+    time, event = data.time[test], data.event[test]
+    at = model.predict_survival(data.x[test], np.array([horizon]))[:, 0]
+    own = model.predict_own_survival(data.x[test], time)
+    before = judge(own, score(test), at, time, event, horizon)
+    fixed = recalibrate(score(middle), data.time[middle], data.event[middle])
+    eta = score(test)
+    after_at = fixed.survival(eta, np.array([horizon]))[:, 0]
+    after = judge(
+        fixed.own_survival(eta, time), fixed.log_risk(eta), after_at, time, event, horizon
+    )
+    curves = tuple(
+        integrated_calibration_index(s, time, event, horizon).curve for s in (at, after_at)
+    )
+    return before, after, harrell_c(eta, time, event).value, curves
+
+
+def real_data() -> tuple[str, dict[str, Any]]:
+    """The table as Markdown, and the curves by data set and model."""
+    lines = [
+        "| data (rows, events) | model | C | | O/E | slope | ICI |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    curves = {}
+    models = {
+        "Cox": CoxPHBaseline,
+        "forest": lambda: RandomSurvivalForestBaseline(200, 5, seed=0),
+    }
+    for name in DATASETS:
+        data = load_dataset(name)
+        for label, make in models.items():
+            before, after, c, pair = study(data, make)
+            head = f"{name} ({len(data.time)}, {int(data.event.sum())})"
+            lines.append(f"| {head} | {label} | {c:.3f} | before | {' | '.join(before)} |")
+            lines.append(f"| | | | after | {' | '.join(after)} |")
+            curves[name, label] = pair
+    return "\n".join(lines), curves
+
+
+def draw_curves(curves: dict[str, Any]) -> None:
+    """Calibration curves of one forest before and after recalibration, side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.2), layout="constrained", dpi=110)
+    axes = figure.subplots(1, 2)
+    for ax, title, curve in zip(
+        axes, ("before", "after recalibration"), curves["flchain", "forest"], strict=True
+    ):
+        curve.plot(ax)
+        ax.set_title(f"flchain, random survival forest: {title}", fontsize=10, loc="left")
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, 1)
+    figure.savefig(FIGURES / "flchain.png", metadata={"Software": None})
+
+
+def draw_experiment(folder: Path, quick: bool) -> None:
+    """The experiment's own figures, for two scenarios."""
+    config = ExperimentConfig.model_validate(
+        {
+            "out": folder,
+            "scenarios": ["gaussian", "nonlinear"],
+            "n": 600,
+            "neural": {"widths": [1, 2, 4, 8, 16, 32, 64, 128], "epochs": 200},
+            "forest": {"n_trees": 50},
+        }
+        | ({"seeds": [42, 123, 456]} if quick else {"seeds": [42, 123, 456, 789, 1011, 2024, 2025]})
+    )
+    paths = run_experiment(config)
+    for name in ("models", "width_gaussian"):
+        (FIGURES / f"{name}.png").write_bytes(paths[name].read_bytes())
+
+
+def main() -> None:
+    """Write figures and the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="three seeds in the experiment")
+    parser.add_argument("--work", type=Path, default=Path("build/survival-docs"))
+    arguments = parser.parse_args()
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    table, curves = real_data()
+    page = PAGE.read_text(encoding="utf-8")
+    head, rest = page.split(BEGIN)
+    tail = rest.split(END)[1]
+    PAGE.write_text(f"{head}{BEGIN}\n{table}\n{END}{tail}", encoding="utf-8")
+    draw_curves(curves)
+    draw_experiment(arguments.work, arguments.quick)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()

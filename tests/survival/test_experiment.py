@@ -1,0 +1,275 @@
+"""The experiment: the truth comes out calibrated, runs resume, tables and figures appear."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cje.errors import CJEError
+from cje.survival.experiment import (
+    DEFAULT_SEEDS,
+    CoxPHBaseline,
+    ExperimentConfig,
+    KnownRisk,
+    MetricEvaluator,
+    NeuralCox,
+    RandomSurvivalForestBaseline,
+    load_config,
+    run_experiment,
+    simulate_survival,
+)
+from cje.survival.experiment import runner as runner_module
+from cje.survival.experiment.runner import pending, plan, run_one
+
+
+def _config(out: Path, **changes: Any) -> ExperimentConfig:
+    settings: dict[str, Any] = {
+        "out": out,
+        "scenarios": ["gaussian"],
+        "models": ["true_risk", "cox"],
+        "seeds": [42, 123],
+        "n": 300,
+    }
+    return ExperimentConfig.model_validate(settings | changes)
+
+
+def test_the_default_seeds_are_the_twenty_of_the_study() -> None:
+    assert len(set(DEFAULT_SEEDS)) == 20
+    assert DEFAULT_SEEDS[:5] == [42, 123, 456, 789, 1011]
+    assert ExperimentConfig(out=Path("x")).seeds == tuple(DEFAULT_SEEDS)
+
+
+@pytest.mark.parametrize("scenario", ["gaussian", "lognormal", "categorical", "nonlinear"])
+@pytest.mark.parametrize("target", [0.0, 0.3, 0.8])
+def test_censoring_meets_its_target(scenario: Any, target: float) -> None:
+    shares = [
+        1 - simulate_survival(scenario, 2000, seed=s, censoring=target).event.mean()
+        for s in range(3)
+    ]
+    assert np.mean(shares) == pytest.approx(target, abs=0.02)
+
+
+def test_the_copula_is_used_and_categories_carry_signal() -> None:
+    gaussian = simulate_survival("gaussian", 20_000, seed=1, correlation=0.6)
+    assert np.corrcoef(gaussian.x[:, 0], gaussian.x[:, 1])[0, 1] == pytest.approx(0.6, abs=0.03)
+    assert np.corrcoef(gaussian.x[:, 0], gaussian.x[:, 2])[0, 1] == pytest.approx(0.36, abs=0.03)
+    lognormal = simulate_survival("lognormal", 20_000, seed=1, correlation=0.6)
+    assert np.corrcoef(lognormal.x[:, 0], lognormal.x[:, 1])[0, 1] > 0.3
+    independent = simulate_survival("gaussian", 20_000, seed=1, correlation=0.0)
+    weights = np.linalg.lstsq(independent.x, independent.log_risk, rcond=None)[0]
+    np.testing.assert_allclose(weights[10:], 0.0, atol=1e-10)
+    assert np.abs(weights[:10]).max() <= 1
+    categorical = simulate_survival("categorical", 5000, seed=1)
+    assert categorical.x.shape == (5000, 50)
+    np.testing.assert_array_equal(categorical.x.reshape(5000, 5, 10).sum(axis=2), 1.0)
+    for variable in range(5):
+        block = categorical.x[:, 10 * variable : 10 * variable + 10]
+        means = block.T @ categorical.log_risk / block.sum(axis=0)
+        assert means.std() > 0.2
+
+
+def test_true_linear_predictor_with_a_training_baseline_is_calibrated() -> None:
+    rows = []
+    for seed in range(25):
+        data = simulate_survival("gaussian", 1000, seed=seed)
+        train, test = np.arange(600), np.arange(600, 1000)
+        eta = data.log_risk[:, None]
+        model = KnownRisk().fit(eta[train], data.time[train], data.event[train])
+        evaluator = MetricEvaluator(data.time[train], data.event[train])
+        result = model.evaluate(eta[test], data.time[test], data.event[test], evaluator)
+        rows.append([result.calibration_in_the_large, result.oe_at_horizon,
+                     result.calibration_slope, result.ici, result.ici_null])  # fmt: skip
+    oe, horizon, slope, ici, null = np.mean(rows, axis=0)
+    assert oe == pytest.approx(1.0, abs=0.05)
+    assert horizon == pytest.approx(1.0, abs=0.05)
+    assert slope == pytest.approx(1.0, abs=0.04)
+    assert ici < 1.25 * null  # the baseline is estimated too
+
+
+def test_cox_baseline_equals_lifelines() -> None:
+    pd = pytest.importorskip("pandas")
+    lifelines = pytest.importorskip("lifelines")
+    data = simulate_survival("gaussian", 400, seed=3)
+    frame = pd.DataFrame(data.x).add_prefix("x").assign(T=data.time, E=data.event)
+    other = lifelines.CoxPHFitter().fit(frame, "T", "E", fit_options={"precision": 1e-12})
+    mine = CoxPHBaseline(ridge=0.0).fit(data.x, data.time, data.event)
+    times = np.sort(data.time[data.event])[[20, 100, 200]]  # lifelines interpolates in between
+    np.testing.assert_allclose(
+        mine.predict_survival(data.x[:20], times),
+        other.predict_survival_function(frame.iloc[:20], times=times).to_numpy().T,
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(mine.coef_ / mine.scale_, other.params_.to_numpy(), atol=1e-5)
+
+
+def test_forest_and_network_predict_survival_and_evaluate() -> None:
+    pytest.importorskip("sksurv")
+    pytest.importorskip("torch")
+    data = simulate_survival("nonlinear", 400, seed=4)
+    train, test = data.rows(np.arange(250)), data.rows(np.arange(250, 400))
+    evaluator = MetricEvaluator(train.time, train.event)
+    for model in (RandomSurvivalForestBaseline(20, 10), NeuralCox(8, epochs=40)):
+        model.fit(train.x, train.time, train.event)
+        times = np.array([0.0, 0.5, 1.0, 5.0])
+        survival = model.predict_survival(test.x, times)
+        assert survival[:, 0] == pytest.approx(1.0)
+        assert (np.diff(survival, axis=1) <= 1e-12).all()
+        own = model.predict_own_survival(test.x, test.time)
+        full = model.predict_survival(test.x, test.time)
+        np.testing.assert_allclose(own, np.diag(full), atol=1e-12)
+        result = model.evaluate(test.x, test.time, test.event, evaluator)
+        assert result.reasons == {}
+        assert result.c_index is not None
+        assert result.c_index > 0.55
+        assert result.ici is not None
+        assert result.calibration_slope is not None
+
+
+def test_the_network_is_reproducible_and_fits_more_when_wider() -> None:
+    pytest.importorskip("torch")
+    data = simulate_survival("gaussian", 200, seed=5)
+    first, second = (NeuralCox(16, epochs=30).fit(data.x, data.time, data.event) for _ in "ab")
+    np.testing.assert_array_equal(first.predict_log_risk(data.x), second.predict_log_risk(data.x))
+    wide = NeuralCox(200, epochs=200).fit(data.x, data.time, data.event)
+    narrow = NeuralCox(1, epochs=200).fit(data.x, data.time, data.event)
+    assert wide.loss_ < narrow.loss_ - 0.5
+    assert narrow.n_parameters(20) == 22
+
+
+def test_an_undefined_metric_is_none_with_its_reason() -> None:
+    data = simulate_survival("gaussian", 200, seed=6)
+    evaluator = MetricEvaluator(data.time, data.event)
+
+    class Constant:
+        def predict_survival(self, x: Any, times: Any) -> Any:
+            return np.full((len(x), len(times)), 0.5)
+
+        def predict_own_survival(self, x: Any, time: Any) -> Any:
+            return np.full(len(x), 0.5)
+
+    result = evaluator.evaluate(Constant(), data.x, data.time, data.event)
+    assert result.calibration_slope is None
+    assert "the same" in result.reasons["calibration_slope"]
+    assert result.c_index == 0.5
+
+
+def test_finished_runs_are_on_disk_and_are_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = _config(tmp_path / "out")
+    calls: list[str] = []
+
+    def counted(run: Any) -> dict[str, Any]:
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        calls.append(run.key)
+        return run_one(run)
+
+    monkeypatch.setattr(runner_module, "run_one", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(config)
+    assert len(list((tmp_path / "out" / "runs").glob("*.json"))) == 2
+    assert len(pending(config)) == len(plan(config)) - 2
+    monkeypatch.setattr(runner_module, "run_one", run_one)
+    run_experiment(config)
+    interrupted = (tmp_path / "out" / "runs.csv").read_bytes()
+    assert pending(config) == []
+    straight = _config(tmp_path / "straight")
+    run_experiment(straight)
+    assert (tmp_path / "straight" / "runs.csv").read_bytes() == interrupted
+    # a damaged record is redone, and a changed setting is another run
+    damaged = next((tmp_path / "out" / "runs").glob("*.json"))
+    damaged.write_text("{")
+    assert len(pending(config)) == 1
+    assert len(pending(_config(tmp_path / "out", n=301))) == len(plan(config))
+
+
+def test_processes_do_not_change_the_numbers(tmp_path: Path) -> None:
+    one, two = _config(tmp_path / "one"), _config(tmp_path / "two", processes=2)
+    run_experiment(one)
+    run_experiment(two)
+    for name in ("runs.csv", "summary.csv"):
+        assert (one.out / name).read_bytes() == (two.out / name).read_bytes()
+
+
+def test_a_failed_run_is_named_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = _config(tmp_path)
+
+    def fails(run: Any) -> dict[str, Any]:
+        if run.model == "cox":
+            raise CJEError("the Cox model did not converge")
+        return run_one(run)
+
+    monkeypatch.setattr(runner_module, "run_one", fails)
+    with pytest.raises(CJEError, match=r"2 of 4 runs failed.*did not converge"):
+        run_experiment(config)
+    assert len(pending(config)) == 2
+
+
+def test_command_writes_tables_and_figures(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from cje.cli.main import app
+
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "out: results\nscenarios: [gaussian]\nmodels: [true_risk, neural]\nseeds: [1, 2]\n"
+        "n: 200\nneural: {widths: [2, 40], epochs: 20}\n"
+    )
+    result = CliRunner().invoke(app, ["survival", "run", str(path)])
+    assert result.exit_code == 0, result.output
+    out = tmp_path / "results"
+    with (out / "runs.csv").open() as handle:
+        runs = list(csv.DictReader(handle))
+    assert len(runs) == 2 * 3 * 3  # seeds x (true + two widths) x splits
+    for name in ("calibration_in_the_large", "calibration_slope", "ici", "c_index", "ibs"):
+        assert all(row[name] for row in runs if row["model"] == "true_risk")
+    with (out / "summary.csv").open() as handle:
+        summary = list(csv.DictReader(handle))
+    line = next(
+        r for r in summary
+        if r["metric"] == "ici" and r["model"] == "true_risk" and r["split"] == "test"
+    )  # fmt: skip
+    values = [float(r["ici"]) for r in runs if r["model"] == "true_risk" and r["split"] == "test"]
+    assert float(line["mean"]) == pytest.approx(np.mean(values))
+    assert float(line["sd"]) == pytest.approx(np.std(values, ddof=1))
+    assert float(line["se"]) == pytest.approx(np.std(values, ddof=1) / np.sqrt(2))
+    assert line["n"] == "2"
+    for name in ("models.png", "width_gaussian.png"):
+        assert (out / "figures" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_example_configuration_is_valid(tmp_path: Path) -> None:
+    from cje.cli.main import app
+
+    text = CliRunner().invoke(app, ["survival", "example"]).output
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    assert load_config(path).out == tmp_path / "survival-results"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[1, 2]", "out: x\nseed: 3", "out: x\nscenarios: [weird]", "out: x\nn: -5",
+        "out: x\nseeds: [1, 1]", "out: x\nneural: {widths: []}", "{", "n: 100",
+        "out: x\ntrain_share: 0.8\nvalidation_share: 0.4",
+    ],
+)  # fmt: skip
+def test_bad_configurations_are_refused_with_the_field(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    with pytest.raises(CJEError, match=r"c\.yaml"):
+        load_config(path)
+
+
+def test_records_hold_no_nan(tmp_path: Path) -> None:
+    record = run_one(plan(_config(tmp_path))[0])
+    json.dumps(record, allow_nan=False)
