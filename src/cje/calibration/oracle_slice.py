@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.calibration.simcal import SIMCalibrator
+from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.errors import CJEError
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
 from cje.kernels.smooth import natural_spline_basis
@@ -30,6 +30,7 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
+_PROJECTION = SimcalConfig(include_baseline=False)  # a function of the score, nothing raw
 _KNOTS = np.linspace(0.05, 0.95, 5)
 _MAX_STEPS = 50
 _RIDGE = 1e-6  # keeps the fit finite where a range of scores is all labelled or not at all
@@ -158,14 +159,14 @@ def projected_augmentation(
 def weight_given_score(
     weights: ArrayLike, scores: ArrayLike, fold_ids: ArrayLike | None = None
 ) -> FloatArray:
-    """m(S) = E[W|S] on the scale of the weights, by SIMCal's default projection.
+    """m(S) = E[W|S] on the scale of the weights, by SIMCal's projection.
 
     With `fold_ids`, each row's value comes from the other folds.
     """
     w = np.asarray(weights, dtype=np.float64)
     x = np.asarray(scores, dtype=np.float64)
     if fold_ids is None:
-        projected, _ = SIMCalibrator().fit_transform(w, x)
+        projected, _ = SIMCalibrator(_PROJECTION).fit_transform(w, x)
         return np.asarray(projected * w.mean())
     folds = np.asarray(fold_ids)
     out = np.empty(len(w))
@@ -173,7 +174,7 @@ def weight_given_score(
         held = folds == fold
         if held.all():
             raise CJEError("fold_ids must name at least two folds", value=int(fold))
-        fit = SIMCalibrator().fit(w[~held], x[~held])
+        fit = SIMCalibrator(_PROJECTION).fit(w[~held], x[~held])
         out[held] = fit.predict(w[held], x[held]) * w[~held].mean()
     return out
 

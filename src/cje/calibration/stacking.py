@@ -95,6 +95,9 @@ class FoldGrid:
         for f in range(self.n_folds):
             n = total_n - self.n[:, f]
             live = n > 0
+            if not live.any():  # one row, or all in one fold: nothing but the mean is known
+                curve[:, f] = 1.0
+                continue
             x = self.x[live]
             mean = (total_w - weight_sums[:, f])[live] / n[live]
             values, starts = _fit_pieces(x, mean, n[live], pieces)
