@@ -38,7 +38,7 @@ layers: $(VENV)/.test
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile --doctest-modules tests src/cje
 
 docs: $(VENV)/.test ## the documentation site, strict
 	$(BIN)/mkdocs build --strict
