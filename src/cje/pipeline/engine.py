@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from cje.models import ModelCallError
 from cje.pipeline.budget import FREE, Budget, Price
 from cje.pipeline.gate import GateSettings, ProviderGate
+from cje.pipeline.grouping import GROUP_ITEMS
 from cje.pipeline.hashing import CallKeys, seed_of
 from cje.pipeline.store import CallRecord
 
@@ -39,6 +40,7 @@ class Recipe:
     call: Callable[[Request, int], Awaitable[Answer]]  # (request, seed) -> answer; one attempt
     price: Price = FREE
     max_completion_tokens: int = 0
+    inline: bool = False  # a function of this process: it never waits, so it needs no task
 
     def cost_bound(self, request: Request) -> float:
         """The most one attempt can cost: no token is shorter than a byte of its text."""
@@ -86,6 +88,7 @@ class Store(Protocol):
     def register(self, keys: CallKeys) -> None: ...
     async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]: ...
     async def put(self, record: CallRecord) -> None: ...
+    async def commit(self, records: list[CallRecord]) -> None: ...
 
 
 @dataclass
@@ -159,10 +162,32 @@ class CallEngine:
     async def run(self, requests: Sequence[Request]) -> list[Outcome]:
         """Outcomes of `requests`, in order; those in the store are already paid for."""
         known = await self.store.fetch([request.key for request in requests])
-        tasks: dict[bytes, asyncio.Task[Outcome]] = {}
-        for request in requests:
-            if request.key not in known and request.key not in tasks:
-                tasks[request.key] = self._task(request)
+        todo = {r.key: r for r in requests if r.key not in known}
+        self.tally.reused += len(requests) - len(todo)
+        made = await self._run_inline([r for r in todo.values() if r.recipe.inline])
+        made |= await self._run_tasks([r for r in todo.values() if not r.recipe.inline])
+        return [Outcome(known[r.key]) if r.key in known else made[r.key] for r in requests]
+
+    async def _run_inline(self, requests: Sequence[Request]) -> dict[bytes, Outcome]:
+        """Calls to functions of this process: one after the other, committed in groups."""
+        made: dict[bytes, Outcome] = {}
+        for start in range(0, len(requests), GROUP_ITEMS):
+            records: list[CallRecord] = []
+            try:
+                for request in requests[start : start + GROUP_ITEMS]:
+                    used = _Attempts()
+                    made[request.key] = outcome = await safe_call(self, request, used)
+                    records.append(_record(request, outcome, used))
+            finally:
+                if records:
+                    await self.store.commit(records)
+                    self._count(records)
+            await asyncio.sleep(0)  # let the progress and the other chunks have a turn
+        return made
+
+    async def _run_tasks(self, requests: Sequence[Request]) -> dict[bytes, Outcome]:
+        """Calls that wait for a server: all in flight together, as far as the gates let them."""
+        tasks = {request.key: self._task(request) for request in requests}
         try:
             if tasks:
                 await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
@@ -172,10 +197,7 @@ class CallEngine:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
             raise
         await self._raise_first(list(tasks.values()))
-        self.tally.reused += len(requests) - len(tasks)
-        return [
-            Outcome(known[r.key]) if r.key in known else tasks[r.key].result() for r in requests
-        ]
+        return {key: task.result() for key, task in tasks.items()}
 
     async def _raise_first(self, tasks: list[asyncio.Task[Outcome]]) -> None:
         """Raise the first error, after the calls under way (paid for already) are committed."""
@@ -214,24 +236,16 @@ class CallEngine:
         """One call to its end: answered and committed, or given up and recorded as such."""
         used = _Attempts()
         outcome = await safe_call(self, request, used)
-        await self.store.put(
-            CallRecord(
-                request.key,
-                request.recipe.keys.digest,
-                outcome.answer or {},
-                used.total,
-                used.prompt_tokens,
-                used.completion_tokens,
-                used.cost,
-                outcome.reason,
-                outcome.message,
-            )
-        )
-        if outcome.answer is None:
-            self.tally.failed += 1
-        else:
-            self.tally.finished += 1
+        record = _record(request, outcome, used)
+        await self.store.put(record)
+        self._count([record])
         return outcome
+
+    def _count(self, records: Sequence[CallRecord]) -> None:
+        """Tally what is committed."""
+        failed = sum(record.reason is not None for record in records)
+        self.tally.failed += failed
+        self.tally.finished += len(records) - failed
 
     def backoff(self, retry: RetrySettings, attempt: int) -> float:
         """Seconds before the next attempt: exponential, with jitter of half its length."""
@@ -300,6 +314,20 @@ async def _attempt(
     finally:
         if not settled:
             gate.left()
+
+
+def _record(request: Request, outcome: Outcome, used: _Attempts) -> CallRecord:
+    return CallRecord(
+        request.key,
+        request.recipe.keys.digest,
+        outcome.answer or {},
+        used.total,
+        used.prompt_tokens,
+        used.completion_tokens,
+        used.cost,
+        outcome.reason,
+        outcome.message,
+    )
 
 
 def _book(source: object, price: Price, used: _Attempts) -> float:

@@ -99,6 +99,8 @@ class CallKeys:
             # The type letter keeps the text "1" and the number 1 apart.
             if isinstance(part, str):
                 raw = b"s" + part.encode("utf-8", "surrogatepass")
+            elif isinstance(part, int):
+                raw = b"i%d" % part
             else:
                 raw = b"j" + json.dumps(part).encode()
             digest.update(len(raw).to_bytes(8, "little") + raw)

@@ -12,14 +12,13 @@ from cje.pipeline.config import PipelineConfig
 from cje.pipeline.engine import CallEngine, RetrySettings
 from cje.pipeline.gate import GateSettings
 from cje.pipeline.progress import Moment
-from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
+from cje.pipeline.stages.base import IN_PROCESS, CallStage, chunk_name, schema_after
 from cje.pipeline.store import CallStore
 
 __all__ = ["LocalExecutor", "gate_settings", "retry_settings", "run_rows"]
 
 OPEN_CHUNKS = 3  # the next chunks' calls fill the places that the last calls of one leave free
 TICK = 0.25
-IN_PROCESS = frozenset({"ngram", "offline", "deterministic", "callable", "csv"})
 
 
 async def run_rows(

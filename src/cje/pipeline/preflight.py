@@ -9,7 +9,7 @@ from cje.errors import CJEError
 from cje.judges import JudgeConfig
 from cje.models import Endpoint, run_sync, with_retries
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.local import IN_PROCESS
+from cje.pipeline.stages.base import IN_PROCESS
 from cje.policies import PolicyConfig, make_runner
 
 __all__ = ["Check", "check_keys", "check_scoring", "preflight"]

@@ -66,7 +66,7 @@ class RemoteStore:
 
     def __init__(self, keeper: Any) -> None:
         self._keeper = keeper
-        self._groups: GroupCommit[CallRecord] = GroupCommit(self._commit)
+        self._groups: GroupCommit[CallRecord] = GroupCommit(self.commit)
 
     def register(self, keys: CallKeys) -> None:
         import ray
@@ -80,7 +80,7 @@ class RemoteStore:
     async def put(self, record: CallRecord) -> None:
         await self._groups.put(record)
 
-    async def _commit(self, records: list[CallRecord]) -> None:
+    async def commit(self, records: list[CallRecord]) -> None:
         await self._keeper.put_many.remote(records)
 
 

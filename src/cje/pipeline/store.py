@@ -101,7 +101,7 @@ class CallStore:
 
     def __init__(self, path: Path, *, durability: str = "normal", read_only: bool = False) -> None:
         self.path, self._read_only = path, read_only
-        self._groups = GroupCommit(self._commit)
+        self._groups = GroupCommit(self.commit)
         self._recipes: dict[bytes, int] = {}
         with disk_error(path.parent):
             self._db = _open(path, durability, read_only)
@@ -132,12 +132,17 @@ class CallStore:
 
     def count_known(self, keys: Sequence[bytes]) -> int:
         """How many of `keys` are finished (reads the index only)."""
-        return sum(
-            self._db.execute(
-                f"SELECT count(*) FROM calls WHERE key IN ({','.join('?' * len(part))})", part
-            ).fetchone()[0]
-            for part in _parts(keys)
-        )
+        return len(self._known(keys))
+
+    def _known(self, keys: Sequence[bytes]) -> set[bytes]:
+        found: set[bytes] = set()
+        for part in _parts(keys):
+            marks = ",".join("?" * len(part))
+            found.update(
+                row[0]
+                for row in self._db.execute(f"SELECT key FROM calls WHERE key IN ({marks})", part)
+            )
+        return found
 
     def all_keys(self) -> Iterable[tuple[bytes]]:
         """Every finished key, as SQLite hands them out."""
@@ -189,7 +194,8 @@ class CallStore:
         """Commit what is queued."""
         await self._groups.drain()
 
-    async def _commit(self, records: list[CallRecord]) -> None:
+    async def commit(self, records: list[CallRecord]) -> None:
+        """`put_many` under the name that a store on another machine offers too."""
         self.put_many(records)
 
     def put_many(self, records: Sequence[CallRecord]) -> None:
@@ -206,10 +212,13 @@ class CallStore:
                 raise
 
     def _write(self, records: Sequence[CallRecord]) -> None:
-        done = [r for r in records if r.reason is None]
+        # Two workers may answer one call (the first died, or seemed to); it counts once.
+        answered = {r.key: r for r in records if r.reason is None}
+        known = self._known(list(answered))
+        done = [r for key, r in answered.items() if key not in known]
         lost = [r for r in records if r.reason is not None]
         self._db.executemany(
-            "INSERT OR IGNORE INTO calls (key, recipe, answer, attempts) VALUES (?, ?, ?, ?)",
+            "INSERT INTO calls (key, recipe, answer, attempts) VALUES (?, ?, ?, ?)",
             [(r.key, self._recipes[r.recipe], _text(r.answer), r.attempts) for r in done],
         )
         # A call given up in an earlier run and answered now is no failure any more.
@@ -222,11 +231,12 @@ class CallStore:
         totals: dict[bytes, list[float]] = {}
         for r in records:
             sums = totals.setdefault(r.recipe, [0, 0, 0, 0, 0.0])
-            sums[0] += r.reason is None
             sums[1] += r.attempts
             sums[2] += r.prompt_tokens
             sums[3] += r.completion_tokens
             sums[4] += r.cost
+        for r in done:
+            totals[r.recipe][0] += 1
         self._db.executemany(
             "UPDATE recipes SET calls = calls + ?, attempts = attempts + ?,"
             " prompt_tokens = prompt_tokens + ?, completion_tokens = completion_tokens + ?,"

@@ -42,6 +42,8 @@ _COLUMNS: dict[str, dict[str, str]] = {
     },
 }
 ORDER = tuple(_COLUMNS)
+# Providers that are functions of this process: no server, no key, no waiting, no second attempt.
+IN_PROCESS = frozenset({"ngram", "offline", "deterministic", "callable", "csv"})
 
 
 def schema_after(stage: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.engine import Answer, Outcome, Recipe, Request
 from cje.pipeline.hashing import CallKeys
-from cje.pipeline.stages.base import CallStage
+from cje.pipeline.stages.base import IN_PROCESS, CallStage
 
 __all__ = ["JudgeStage"]
 
@@ -39,6 +39,7 @@ class JudgeStage(CallStage):
             ask,
             Price(price.prompt_per_million, price.completion_per_million),
             config.judge.max_tokens,
+            judge.provider in IN_PROCESS,
         )
 
     @property

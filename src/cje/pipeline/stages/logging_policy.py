@@ -10,7 +10,7 @@ from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.engine import Answer, Outcome, Recipe, Request
 from cje.pipeline.hashing import CallKeys
-from cje.pipeline.stages.base import CallStage
+from cje.pipeline.stages.base import IN_PROCESS, CallStage
 from cje.policies import Generation, PolicyRunner, make_runner
 
 __all__ = ["LoggingPolicyStage"]
@@ -42,6 +42,7 @@ class LoggingPolicyStage(CallStage):
                 generate,
                 Price(price.prompt_per_million, price.completion_per_million),
                 policy.max_tokens,
+                runner.provider in IN_PROCESS,
             )
 
     @property

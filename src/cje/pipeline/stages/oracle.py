@@ -62,13 +62,15 @@ class OracleStage(CallStage):
                 return _Label(None, None)
             return _Label(float(verdict.score), verdict.usage)
 
+        provider = str(getattr(source, "provider", "oracle"))
         self._source = source
         self._recipe = Recipe(
             CallKeys(self.name, source.identity()),
-            getattr(source, "provider", "oracle"),
+            provider,
             label,
             Price(price.prompt_per_million, price.completion_per_million),
             0 if judge is None else judge.max_tokens,
+            provider in ("csv", "offline"),  # a function may be a coroutine that waits
         )
 
     @property

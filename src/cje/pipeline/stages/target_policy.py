@@ -22,7 +22,7 @@ from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically
 from cje.pipeline.engine import Answer, Outcome, Recipe, Request
 from cje.pipeline.hashing import CallKeys, compute_contexts_hash, fingerprint
-from cje.pipeline.stages.base import CallStage
+from cje.pipeline.stages.base import IN_PROCESS, CallStage
 from cje.policies import MultiTargetSampler, PolicyConfig, PolicyRunner, make_multi_sampler
 
 __all__ = ["TargetPolicyStage", "TeacherForcing", "validate_target_policy_computation"]
@@ -63,6 +63,7 @@ class TeacherForcing(CallStage):
             score,
             Price(price.prompt_per_million, price.completion_per_million),
             1,
+            runner.provider in IN_PROCESS,
         )
 
     @property
