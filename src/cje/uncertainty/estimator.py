@@ -159,7 +159,7 @@ class UncertaintyAwareDRCPO:
         gamma: Gamma,
         k: int,
     ) -> PolicyFit:
-        raw = np.ascontiguousarray(inputs.weights[:, k])
+        raw = _mean_one(inputs.weights[:, k])
         plain = WeightedValue(self.config, inputs, model, located, raw, k)
         shrinkage, weights = self._shrink(plain, raw, variances)
         final = plain if shrinkage.lam == 0.0 else plain.with_weights(weights)
@@ -208,6 +208,13 @@ class UncertaintyAwareDRCPO:
             return Shrinkage(0.0, before, before, 0.0, reached), raw
         weights = apply_shrinkage(raw, variances, lam)
         return Shrinkage(lam, before, effective_sample_size(weights), 0.0, reached), weights
+
+
+def _mean_one(column: FloatArray) -> FloatArray:
+    """Weights scaled to mean one: the estimate does not change, and no square can overflow."""
+    weights: FloatArray = column / column.max()
+    weights /= weights.mean()
+    return weights
 
 
 def _join(

@@ -113,18 +113,17 @@ def _weights(given: ArrayLike, n: int) -> FloatArray:
             f"importance_weights must be ({n},) or ({n}, policies)", value=np.shape(given),
             hint="one row a logged response, one column a policy",
         )  # fmt: skip
-    # A sum is finite only if all entries are, short of an overflow that is as bad.
-    sums = w.sum(axis=0)
-    if not np.isfinite(sums).all():
+    low, high = w.min(axis=0), w.max(axis=0)  # NaN, where there is one, passes through both
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise CJEError(
             "importance_weights must be finite", value=float(w[~np.isfinite(w)][0]),
             hint="drop rows whose log-probs could not be had, and clip log-ratios",
         )  # fmt: skip
-    if w.min() < 0.0:
-        raise CJEError("importance_weights cannot be negative", value=float(w.min()))
-    if (sums <= 0.0).any():
+    if low.min() < 0.0:
+        raise CJEError("importance_weights cannot be negative", value=float(low.min()))
+    if high.min() <= 0.0:
         raise CJEError(
-            "all importance_weights of a policy are zero", where=f"column {int(np.argmin(sums))}",
+            "all importance_weights of a policy are zero", where=f"column {int(np.argmin(high))}",
             hint="the target never writes what was logged: use fresh draws from it",
         )  # fmt: skip
     return w

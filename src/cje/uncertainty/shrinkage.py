@@ -174,7 +174,7 @@ def adaptive_shrinkage(
         size = ess(lam)
         if size >= goal:
             return _bisect(ess, goal, below, lam), True
-        if size > best:
+        if size > best * (1.0 + 1e-9):  # not by rounding alone
             best_lam, best = lam, size
         below = lam
     return best_lam, False
