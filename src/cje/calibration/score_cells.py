@@ -1,4 +1,4 @@
-"""Scores sorted once and shared by every policy: distinct values, and coarse groups of them."""
+"""The distinct scores, found once and shared by every policy, and coarse groups of them."""
 
 from __future__ import annotations
 
@@ -12,44 +12,46 @@ __all__ = ["ScoreCells"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_BUCKETS = 4096
+_PROBE = 1000
+_BLOCK = 16_384
+
 
 @dataclass(frozen=True)
 class ScoreCells:
-    """The distinct scores in increasing order, and where each row belongs.
+    """A cell is a distinct score; cells are numbered in increasing order.
 
     Parameters
     ----------
     x : array (d,)
-        Distinct scores.
+        The distinct scores.
     counts : array (d,)
         Rows at each.
-    order : array (n,)
-        Sorts the rows by score.
-    starts : array (d,)
-        First sorted row of each cell.
+    cell : array (n,)
+        Cell of each row.
     """
 
     x: FloatArray
     counts: FloatArray
-    order: IntArray
-    starts: IntArray
+    cell: IntArray
 
     @classmethod
     def build(cls, scores: FloatArray) -> ScoreCells:
-        """Sort the scores."""
-        order = _sort(scores)
-        ordered = scores[order]
-        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        counts = np.diff(starts, append=len(scores)).astype(np.float64)
-        return cls(ordered[starts], counts, order, starts)
+        """Number the distinct scores."""
+        return _by_bucket(scores) or _by_sorting(scores)
 
     @property
     def n_rows(self) -> int:
-        return len(self.order)
+        return len(self.cell)
 
-    def sums(self, ordered: FloatArray) -> FloatArray:
-        """Sum over the rows of each cell, of values already in sorted order."""
-        return ordered if len(self.x) == self.n_rows else np.add.reduceat(ordered, self.starts)
+    @property
+    def has_ties(self) -> bool:
+        """Whether two rows share a score."""
+        return len(self.x) < len(self.cell)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum of a column over the rows of each cell."""
+        return np.bincount(self.cell, values, minlength=len(self.x)).astype(np.float64, copy=False)
 
     def groups(self, at_most: int) -> IntArray:
         """Coarse group of each cell: consecutive cells, about equal numbers of rows."""
@@ -61,35 +63,43 @@ class ScoreCells:
         return np.cumsum(np.diff(raw, prepend=raw[0]) > 0)
 
     def rows(self, block_values: FloatArray, block_starts: IntArray) -> FloatArray:
-        """One value a row, in the caller's order, from blocks of consecutive cells."""
-        ends = np.append(block_starts[1:], len(self.x))
-        first = self.starts[block_starts]
-        last = np.append(self.starts, self.n_rows)[ends]
-        out = np.empty(self.n_rows)
-        out[self.order] = np.repeat(block_values, last - first)
-        return out
+        """One value a row, from blocks of consecutive cells."""
+        by_cell = np.repeat(block_values, np.diff(block_starts, append=len(self.x)))
+        return by_cell[self.cell]
 
 
-_BUCKETS = 1 << 16
-_PROBE = 1000
+def _by_sorting(scores: FloatArray) -> ScoreCells:
+    order = np.argsort(scores)
+    ordered = scores[order]
+    new = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    starts = np.flatnonzero(new)
+    cell = np.empty(len(scores), dtype=np.int64)
+    cell[order] = np.cumsum(new) - 1 if len(starts) < len(scores) else np.arange(len(scores))
+    counts = np.diff(starts, append=len(scores)).astype(np.float64)
+    return ScoreCells(ordered[starts], counts, cell)
 
 
-def _sort(scores: FloatArray) -> IntArray:
-    """argsort; where the scores take few well separated values, by their 16-bit bucket.
+def _by_bucket(scores: FloatArray) -> ScoreCells | None:
+    """Without a sort, where no two distinct scores share one of 4096 equal buckets.
 
-    Judges emit few distinct scores. If no bucket holds two of them, sorting the bucket numbers (a
-    radix sort) sorts the scores.
+    Judges emit few distinct scores, so this is the common case. None where it does not hold.
     """
     low, high = float(scores.min()), float(scores.max())
     width = (high - low) / (_BUCKETS - 1)
-    if width > 0.0 and np.isfinite(width) and len(scores) > _PROBE:
-        for part in (scores[:_PROBE], scores):
-            position = part - low
-            position /= width
-            bucket = position.astype(np.uint16)
-            value = np.empty(_BUCKETS)
-            value[bucket] = part
-            if (value[bucket] != part).any():
-                return np.argsort(scores)
-        return np.argsort(bucket, kind="stable")
-    return np.argsort(scores)
+    if len(scores) <= _PROBE or not (width > 0.0 and np.isfinite(width)):
+        return None
+    value = np.full(_BUCKETS, np.nan)
+    bucket = np.empty(len(scores), dtype=np.int64)
+    stops = [*range(_PROBE, len(scores), _BLOCK), len(scores)]
+    for start, stop in zip([0, *stops[:-1]], stops, strict=True):  # blocks stay in cache
+        part = scores[start:stop]
+        here = ((part - low) / width).astype(np.int64)
+        fresh = np.isnan(value[here])
+        value[here[fresh]] = part[fresh]
+        if (value[here] != part).any():
+            return None
+        bucket[start:stop] = here
+    size = np.bincount(bucket, minlength=_BUCKETS)
+    used = size > 0
+    number = np.cumsum(used) - 1
+    return ScoreCells(value[used], size[used].astype(np.float64), number[bucket])

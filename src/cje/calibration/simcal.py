@@ -52,8 +52,8 @@ class SimcalConfig:
     ridge_lambda : float
         Ridge on the stack's matrix, relative to its mean diagonal.
     n_folds : int
-        Folds of the out-of-fold comparison where `fold_ids` are not given: every n-th row in the
-        order of the scores, so that each fold sees every range of scores.
+        Folds of the out-of-fold comparison where `fold_ids` are not given: every n-th row, in the
+        order of the scores where these are distinct.
     objective : {"projection", "variance"}
         ``projection`` (default) stacks for the least error against E[W|S]. ``variance`` is the rule
         of the original design, least influence variance alone. **It is unsafe**: it prefers the
@@ -243,21 +243,20 @@ class SIMCalibrator:
     ) -> tuple[_PolicyFit, FloatArray]:
         config, cells = self.config, grid.cells
         scale = float(raw.mean())
-        ordered = raw[cells.order]
-        ordered /= scale
-        means = cells.sums(ordered) / cells.counts
+        weights = raw / scale
+        means = cells.sums(weights) / cells.counts
         shape: Shape | None = None
         if config.objective == "projection":
-            shape = choose_shape(grid, ordered)
+            shape = choose_shape(grid, weights)
             values, starts = shape.fit(cells.x, means, cells.counts)
-            mixture = self._projection_mixture(grid, ordered, shape, outcome)
+            mixture = self._projection_mixture(grid, weights, shape, outcome)
         else:
             ends = [pav_blocks(means, cells.counts, increasing=up) for up in (True, False)]
-            mixture = self._variance_mixture(grid, ordered, ends, outcome, is_residual)
+            mixture = self._variance_mixture(grid, weights, ends, outcome, is_residual)
             values, starts = _mix_directions(mixture, ends)
         base = float(mixture[0]) if config.include_baseline else 0.0
         raw_share = base + (1.0 - base) * config.baseline_shrink
-        out = _mix_raw(cells.rows(values, starts), raw, scale, raw_share)
+        out = _mix_raw(cells.rows(values, starts), weights, raw_share)
         out /= out.mean()
         keep = _keep_share(_mean_one_variance(out), config.tightest_cap())
         if keep < 1.0:
@@ -266,12 +265,11 @@ class SIMCalibrator:
         return fit, out
 
     def _projection_mixture(
-        self, grid: FoldGrid, ordered: FloatArray, shape: Shape, outcome: FloatArray | None
+        self, grid: FoldGrid, weights: FloatArray, shape: Shape, outcome: FloatArray | None
     ) -> FloatArray:
         base = 0.0
         if self.config.include_baseline:
-            h = None if outcome is None else outcome[grid.cells.order]
-            base = baseline_share(grid, ordered, shape, h, self.config.ridge_lambda)
+            base = baseline_share(grid, weights, shape, outcome, self.config.ridge_lambda)
         edges = np.array([start for start, _ in shape.pieces[1:]])
         piece = np.searchsorted(edges, grid.cells.x, side="right")
         rows = np.bincount(piece, grid.cells.counts, minlength=len(shape.pieces))
@@ -283,35 +281,34 @@ class SIMCalibrator:
     def _variance_mixture(
         self,
         grid: FoldGrid,
-        ordered: FloatArray,
+        weights: FloatArray,
         projections: list[tuple[FloatArray, IntArray]],
         outcome: FloatArray | None,
         is_residual: bool,
     ) -> FloatArray:
-        order = grid.cells.order
-        columns = [grid.cells.rows(*p)[order] for p in projections]
+        columns = [grid.cells.rows(*p) for p in projections]
         if self.config.include_baseline:
-            columns.insert(0, ordered)
+            columns.insert(0, weights)
         return variance_mixture(
-            np.column_stack(columns), None if outcome is None else outcome[order], is_residual,
+            np.column_stack(columns), outcome, is_residual,
             grid.folds, grid.n_folds, self.config.ridge_lambda,
         )  # fmt: skip
 
     def _apply(self, fit: _PolicyFit, raw: FloatArray, x: FloatArray) -> FloatArray:
-        out = _mix_raw(isotonic_predict(*fit.curve, x), raw, fit.scale, fit.raw_share)
+        out = _mix_raw(isotonic_predict(*fit.curve, x), raw / fit.scale, fit.raw_share)
         return 1.0 + fit.keep * (out - 1.0)
 
     def _folds(self, fold_ids: ArrayLike | None, cells: ScoreCells) -> tuple[IntArray, int]:
-        """Fold of every row, in score order."""
         n = cells.n_rows
         if fold_ids is None:
-            return np.arange(n) % self.config.n_folds, self.config.n_folds
+            place = np.arange(n) if cells.has_ties else cells.cell
+            return place % self.config.n_folds, self.config.n_folds
         folds = np.asarray(fold_ids)
         if folds.shape != (n,) or folds.dtype.kind not in "iu" or folds.min() < 0:
             raise CJEError("fold_ids must hold one non-negative integer a row", value=folds.shape)
         if folds.min() == folds.max():
             raise CJEError("fold_ids must name at least two folds", value=int(folds.min()))
-        return folds[cells.order].astype(np.int64), int(folds.max()) + 1
+        return folds.astype(np.int64), int(folds.max()) + 1
 
     # ---- words -------------------------------------------------------------------------------
 
@@ -385,8 +382,8 @@ def _mix_directions(
     return up * parts[0] + down * parts[1], starts
 
 
-def _mix_raw(curve: FloatArray, raw: FloatArray, scale: float, share: float) -> FloatArray:
-    return curve if share == 0.0 else (share / scale) * raw + (1.0 - share) * curve
+def _mix_raw(curve: FloatArray, raw: FloatArray, share: float) -> FloatArray:
+    return curve if share == 0.0 else share * raw + (1.0 - share) * curve
 
 
 def _mean_one_variance(weights: FloatArray, mean: float = 1.0) -> float:

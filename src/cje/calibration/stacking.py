@@ -62,28 +62,28 @@ class Shape:
 
 @dataclass(frozen=True)
 class FoldGrid:
-    """Rows in score order, cut into (group, fold) boxes; sums over boxes replace rows."""
+    """Rows in (group of scores, fold) boxes; sums over boxes replace rows."""
 
     cells: ScoreCells
-    folds: IntArray  # in score order
+    folds: IntArray  # (n,)
     n_folds: int
-    box: IntArray  # (n,) group * n_folds + fold, in score order
+    box: IntArray  # (n,) group * n_folds + fold
     x: FloatArray  # (G,) first score of each group
     n: FloatArray  # (G, F) rows
 
     @classmethod
     def build(cls, cells: ScoreCells, folds: IntArray, n_folds: int) -> FoldGrid:
-        """Cut the sorted rows; `folds` are in score order."""
+        """Put every row in its box."""
         group = cells.groups(_GROUPS)
-        box = np.repeat(group * n_folds, cells.counts.astype(np.int64))
+        box = (group * n_folds)[cells.cell]
         box += folds
         x = cells.x[np.flatnonzero(np.diff(group, prepend=-1))]
         n = np.bincount(box, minlength=len(x) * n_folds).reshape(len(x), n_folds)
         return cls(cells, folds, n_folds, box, x, n.astype(np.float64))
 
-    def sums(self, ordered: FloatArray) -> FloatArray:
-        """(G, F) sums of a column in score order."""
-        sums: FloatArray = np.bincount(self.box, ordered, minlength=self.n.size).astype(np.float64)
+    def sums(self, column: FloatArray) -> FloatArray:
+        """(G, F) sums of a column over the rows of each box."""
+        sums: FloatArray = np.bincount(self.box, column, minlength=self.n.size).astype(np.float64)
         return sums.reshape(self.n.shape)
 
     def held_out_curve(
@@ -117,7 +117,7 @@ def choose_shape(grid: FoldGrid, weights: FloatArray) -> Shape:
     ----------
     grid : FoldGrid
     weights : array (n,)
-        Mean-one weights in score order.
+        Mean-one weights.
     """
     n = len(weights)
     w, ww = grid.sums(weights), grid.sums(weights * weights)
@@ -148,7 +148,7 @@ def baseline_share(
 ) -> float:
     """Share of the raw weights in the stack {raw, projection}: the module's quadratic programme.
 
-    `weights` and `outcome` are in score order; without an outcome the weights' own variance counts.
+    Without an outcome the weights' own variance counts.
     """
     n = len(weights)
     if outcome is None:
@@ -185,7 +185,7 @@ def variance_mixture(
     Parameters
     ----------
     candidates : array (n, C)
-        Mean-one candidate weights, in the order of `outcome` and `fold_ids`.
+        Mean-one candidate weights.
     """
     if outcome is None:
         influence = candidates - 1.0
@@ -276,10 +276,9 @@ def _explained_square(grid: FoldGrid, weights: FloatArray) -> float:
     n = len(weights)
     n_groups = int(min(_REFERENCE_GROUPS, max(1, n // _ROWS_PER_REFERENCE)))
     group = grid.cells.groups(n_groups)
-    rows = np.repeat(group, grid.cells.counts.astype(np.int64))
-    size = np.bincount(rows).astype(np.float64)
-    total = np.bincount(rows, weights)
-    square = np.bincount(rows, weights * weights)
+    size = np.bincount(group, grid.cells.counts)
+    total = np.bincount(group, grid.cells.sums(weights))
+    square = np.bincount(group, grid.cells.sums(weights * weights))
     paired = size > 1
     if not paired.any():
         return 0.0
