@@ -264,7 +264,7 @@ class DirectEstimator:
             slope,
             None if variance <= 0 else 1.0 - spread / variance,
             variance,
-            _unseen_variance(n) if variance <= 0 else 0.0,
+            _unseen_variance(n) if np.ptp(cell.label) == 0.0 else 0.0,
             None,
         )
 

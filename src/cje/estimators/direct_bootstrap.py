@@ -122,7 +122,8 @@ def isotonic_rows(total: FloatArray, weight: FloatArray, prior: FloatArray) -> F
     A level without weight takes the value `prior` as far as its neighbours allow. For few levels
     by the min-max formula, f_i = max over a <= i of min over b >= i of the mean of levels a..b.
     """
-    whisper = 1e-7 * weight.sum(axis=1, keepdims=True)
+    total_weight = weight.sum(axis=1, keepdims=True)
+    whisper = 1e-7 * np.where(total_weight > 0, total_weight, 1.0)
     w = weight + whisper
     y = total + whisper * prior
     b, d = w.shape

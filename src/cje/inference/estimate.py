@@ -178,26 +178,33 @@ class InfluenceEstimate:
         ----------
         Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
         """
-        squares = self.influence**2
+        psi, size = self._unit_influence()
+        squares = psi**2
         total = squares.sum(axis=0)
         fourth = np.einsum("gk,gk->k", squares, squares)
         most = max(self.n_clusters - 1.0, 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            own = np.asarray(np.where(total > 0, np.clip(3.0 * total**2 / fourth, 1.0, most), most))
+        safe = np.where(fourth > 0, fourth, 1.0)
+        own = np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
+        total = total * size**2
         if not full or self.extra_covariance is None:
             return own
         extra = np.diag(self.extra_covariance)
         extra_df = np.inf if self.extra_df is None else self.extra_df
-        weight = total**2 / own + extra**2 / extra_df
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.where(weight > 0, (total + extra) ** 2 / weight, np.inf))
+        whole = total + extra
+        share = total / np.where(whole > 0, whole, 1.0)
+        return np.asarray(1.0 / np.maximum(share**2 / own + (1.0 - share) ** 2 / extra_df, 1e-12))
 
     def skewness(self) -> FloatArray:
         r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is)."""
-        third = np.einsum("gk,gk,gk->k", self.influence, self.influence, self.influence)
-        cubed = self.standard_errors() ** 3
-        safe = np.where(cubed > 0, cubed, np.inf)
-        return np.asarray(third / safe)
+        psi, size = self._unit_influence()
+        third = np.einsum("gk,gk,gk->k", psi, psi, psi)
+        se = self.standard_errors()
+        return np.asarray(third * (size / np.where(se > 0, se, np.inf)) ** 3)
+
+    def _unit_influence(self) -> tuple[FloatArray, FloatArray]:
+        """Influence over its largest entry in each column, and that entry: powers stay finite."""
+        size = np.abs(self.influence).max(axis=0, initial=0.0)
+        return self.influence / np.where(size > 0, size, 1.0), size
 
     # ---- inference -----------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ def max_t_critical_value(
     from its K x K root costs nothing that grows with the number of clusters. A common chi-square
     factor makes them multivariate t with `df` degrees of freedom.
     """
-    se = np.sqrt(np.diag(covariance))
+    se = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     keep = se > 0.0
     if not keep.any():
         return 0.0
