@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
-from scipy.special import betaincinv, stdtrit
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import betaincinv, ndtri, stdtrit
 
 from cje.classification._arrays import FloatArray, check_binary
 from cje.classification.bins import BinSums, binner, cell_sums
+from cje.classification.folded import skewed_quantile, standard_errors
 from cje.kernels.isotonic import isotonic_fitted
 
 __all__ = [
@@ -129,7 +130,7 @@ def _isotonic_band(
     In equal-mass bins the mean outcome has simultaneous limits. An increasing function is, in a
     bin, at least its mean in the bin below and at most its mean in the bin above.
     """
-    n_bins = max(2, round(len(p) ** (1.0 / 3.0)))
+    n_bins = _band_bins(len(p))
     bins = binner(p, n_bins, "quantile", w)(p)
     cells = cell_sums(y, p, w, bins, n_bins)
     # Sidak: the bins are independent given the scores.
@@ -147,11 +148,46 @@ def _isotonic_band(
 def miscalibration_limits(
     y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
 ) -> tuple[float, float]:
-    """Limits for the mean squared distance of scores and increasing regression, from its band."""
-    low, high = _isotonic_band(y, p, w, (1.0 - level) / 2.0)
-    nearest = np.maximum(np.maximum(low - p, p - high), 0.0)
+    """Limits for the mean squared distance of scores and increasing regression function.
+
+    Above: the farthest function in the band. Below: within a bin the mean square is at least the
+    squared mean, so the binned sum of squared gaps is a lower bound, and has a lower limit.
+    """
+    error = (1.0 - level) / 2.0
+    low, high = _isotonic_band(y, p, w, error)
     farthest = np.maximum(np.abs(p - low), np.abs(high - p))
-    return float(np.average(nearest**2, weights=w)), float(np.average(farthest**2, weights=w))
+    n_bins = _band_bins(len(p))
+    cells = cell_sums(y, p, w, binner(p, n_bins, "quantile", w)(p), n_bins)
+    return _squares_lower(cells, error), float(np.average(farthest**2, weights=w))
+
+
+def _band_bins(n: int) -> int:
+    """Bins of the band: their width and their noise shrink together."""
+    return max(2, int(np.rint(np.cbrt(n))))
+
+
+def _squares_lower(cells: BinSums, error: float) -> float:
+    r"""Lower limit for :math:`Q = \sum_b \pi_b \delta_b^2` from the observed gaps.
+
+    The observed sum has mean :math:`Q + \sum a_b` and variance at most
+    :math:`2\sum a_b^2 + 4 Q \max a_b` with :math:`a_b` the variance of a gap times its share; at
+    :math:`Q = 0` it is a weighted chi-square, whose quantile is a gamma's of its three moments.
+    """
+    share = cells.weight / cells.weight.sum()
+    noise = standard_errors(cells, share) ** 2 / share
+    excess = float(share @ cells.gap**2 - noise.sum())
+    squares = float(2.0 * (noise**2).sum())
+    skewness = float(8.0 * (noise**3).sum()) / squares**1.5
+    null_reach = np.sqrt(squares) * skewed_quantile(error, skewness)
+    z, slope = -float(ndtri(error)), float(4.0 * noise.max())
+
+    def surplus(target: float) -> float:
+        reach = max(null_reach, z * np.sqrt(squares + slope * target))
+        return float(excess - target - reach)
+
+    if surplus(0.0) <= 0.0:
+        return 0.0
+    return float(brentq(surplus, 0.0, excess))
 
 
 def discrimination_limits(

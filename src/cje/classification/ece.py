@@ -93,11 +93,11 @@ def debiased_ece(
     r"""ECE less an estimate of its upward bias from noise.
 
     The absolute gap of a bin is a folded normal, whose mean exceeds the absolute gap it estimates;
-    the excess at the *observed* gaps is subtracted (Kumar et al. 2019, here in closed form and not by
-    simulation). Observed gaps are themselves too large, so for a perfect model about half of the bias
-    remains; no estimator of an absolute value is without bias. `assess` gives the same interval as
-    for the ECE, whose target is the same. The value may be slightly negative. Parameters as in
-    `expected_calibration_error`.
+    the excess at the *observed* gaps is subtracted (Kumar et al. 2019, here in closed form and
+    not by simulation). Observed gaps are themselves too large, so for a perfect model about half
+    of the bias remains; no estimator of an absolute value is without bias. `assess` gives the same
+    interval as for the ECE, whose target is the same. The value may be slightly negative.
+    Parameters as in `expected_calibration_error`.
 
     Examples
     --------

@@ -34,7 +34,7 @@ from scipy.special import gammaincinv, ndtr, ndtri
 from cje.classification._arrays import FloatArray
 from cje.classification.bins import BinSums
 
-__all__ = ["Noise", "cell_noise", "excess", "folded_limits", "standard_errors"]
+__all__ = ["Noise", "cell_noise", "excess", "folded_limits", "skewed_quantile", "standard_errors"]
 
 _HALF_NORMAL_MEAN = float(np.sqrt(2.0 / np.pi))
 _HALF_NORMAL_VARIANCE = 1.0 - 2.0 / np.pi
@@ -146,7 +146,7 @@ def _lower(total: float, noise: Noise, level: float) -> float:
     positive = noise.se > 0.0
     se, floor = noise.se[positive], noise.floor[positive]
     mean_excess = float((se * excess(floor / se)).sum())
-    null_reach = np.sqrt(noise.null_variance) * _skewed_quantile(error, noise.null_skewness)
+    null_reach = np.sqrt(noise.null_variance) * skewed_quantile(error, noise.null_skewness)
 
     def accepted(theta: float) -> bool:
         variance = min(noise.variance, noise.null_variance + noise.variance_slope * theta)
@@ -166,7 +166,7 @@ def _lower(total: float, noise: Noise, level: float) -> float:
     return low
 
 
-def _skewed_quantile(error: float, skewness: float) -> float:
+def skewed_quantile(error: float, skewness: float) -> float:
     """Upper quantile of a standardised gamma variable of the given skewness."""
     if skewness < 1e-6:
         return -float(ndtri(error))
