@@ -196,6 +196,16 @@ def test_the_sampling_temperature_is_scored_where_the_server_can_and_warned_wher
     assert "temperature" in capability.warnings[0]
 
 
+def test_the_probe_is_not_misled_by_a_server_that_stumbles() -> None:
+    faults = Faults({"nan": 0.2, "500": 0.2, "missing": 0.2}, only_first=2)
+    for seed in range(5):
+        faults.seed = seed
+        with TestServer(quirk="sglang", faults=faults) as server:
+            runner = _runner(server, "sglang")
+            assert run_sync(runner.aprobe()).form == "sglang"
+            run_sync(runner.aclose())
+
+
 def test_many_rows_that_start_together_share_one_probe() -> None:
     with TestServer() as server:
         runner = _runner(server)

@@ -9,10 +9,12 @@ sentence and kept only if its answer is provably right.
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cje.models import JSON, BadOutputError, FatalError
+from cje.models import JSON, BadOutputError, FatalError, with_retries
 from cje.policies.config import ScoringForm, render_prompt
 from cje.policies.scored_tokens import ScoredToken, find_response, sum_span
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROBE_CONTEXT", "Capability", "probe"]
 
+T = TypeVar("T")
 #: What the probe asks; a server's log shows it as such.
 PROBE_CONTEXT = "Can you help me?"
 # One token before none: asked for no token, llama-cpp-python writes to the end of its context.
@@ -82,21 +85,26 @@ class Capability:
 async def probe(runner: APIPolicyRunner) -> Capability:
     """Try the forms in the order that suits the provider; keep the first that proves right."""
     prompt = render_prompt(runner.config, PROBE_CONTEXT)
-    sample = await _written(runner)
+    sample = await _patiently(_written, runner)
     evidence: list[str] = []
     first = _FIRST.get(runner.config.provider, ())
     for form in (*first, *(f for f in _FORMS if f not in first)):
         try:
-            warnings = await _try_form(runner, form, prompt, sample)
+            warnings = await _patiently(_try_form, runner, form, prompt, sample)
         except (FatalError, BadOutputError) as error:
             if isinstance(error, FatalError) and error.status in (401, 403):
                 raise
             evidence.append(f"{form}: {error.what}")
             continue
         evidence.append(f"{form}: works")
-        follows, more = await _temperature_effect(runner, form, prompt)
+        follows, more = await _patiently(_temperature_effect, runner, form, prompt)
         return Capability(form, tuple(evidence), (*warnings, *more), follows)
     return Capability(None, tuple(evidence))
+
+
+async def _patiently(step: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    """A server that stumbles once must not be taken for one that cannot score."""
+    return await with_retries(partial(step, *arguments), attempts=4, base=0.2)
 
 
 @dataclass(frozen=True)
