@@ -180,7 +180,7 @@ class TopLabelCalibrator(_CalibratedClassifier):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = TopLabelCalibrator(GaussianNB(), cv=5, random_state=0).fit(X, y)
     >>> model.predict_proba(X[:1]).round(2).tolist()
-    [[0.98, 0.01, 0.01]]
+    [[0.98, 0.02, 0.0]]
     >>> label, confidence = model.predict_top_label(X[70:71])
     >>> int(label[0]), round(float(confidence[0]), 2)
     (2, 0.89)

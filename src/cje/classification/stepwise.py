@@ -35,7 +35,7 @@ class IsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> IsotonicCalibrator().fit([0.1, 0.5, 0.9], [0, 1, 1]).predict([0.3, 0.7]).tolist()
+    >>> IsotonicCalibrator().fit([0.25, 0.5, 0.75], [0, 1, 1]).predict([0.375, 0.7]).tolist()
     [0.5, 1.0]
     """
 
