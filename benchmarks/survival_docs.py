@@ -29,13 +29,13 @@ from cje.survival.experiment import (
 )
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "methods" / "survival.md"
-FIGURES = PAGE.parent / "survival_figures"
+FIGURES = PAGE.parent / "img"
 BEGIN, END = "<!-- real data: begin -->", "<!-- real data: end -->"
 
 
-def thirds(data: RealData) -> list[np.ndarray]:
+def thirds(data: RealData, seed: int) -> list[np.ndarray]:
     """Training, recalibration and test rows, with events spread evenly."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     parts: list[list[int]] = [[], [], []]
     for status in (True, False):
         rows = rng.permutation(np.flatnonzero(data.event == status))
@@ -44,19 +44,9 @@ def thirds(data: RealData) -> list[np.ndarray]:
     return [np.sort(np.array(part)) for part in parts]
 
 
-def judge(own: Any, score: Any, at: Any, time: Any, event: Any, horizon: float) -> list[str]:
-    """O/E, slope and ICI as text with intervals."""
-    oe = calibration_in_the_large(own, event)
-    slope = calibration_slope(score, time, event)
-    ici = integrated_calibration_index(at, time, event, horizon)
-    return [f"{m.value:.2f} ({m.interval.low:.2f}, {m.interval.high:.2f})" for m in (oe, slope)] + [
-        f"{ici.value:.3f} ({ici.interval.low:.3f}, {ici.interval.high:.3f})"
-    ]
-
-
-def study(data: RealData, make: Any) -> tuple[list[str], list[str], float, Any]:
-    """One model on one data set: before and after recalibration, on the test third."""
-    train, middle, test = thirds(data)
+def study(data: RealData, make: Any, seed: int) -> tuple[list[list[float]], Any]:
+    """One model and split: C, O/E, slope, ICI on the test third before and after recalibration."""
+    train, middle, test = thirds(data, seed)
     model = make().fit(data.x[train], data.time[train], data.event[train])
     horizon = float(np.median(data.time[train][data.event[train]]))
 
@@ -65,41 +55,54 @@ def study(data: RealData, make: Any) -> tuple[list[str], list[str], float, Any]:
             return model.predict_log_risk(data.x[rows])
         return from_survival(model.predict_survival(data.x[rows], np.array([horizon]))[:, 0])
 
-    time, event = data.time[test], data.event[test]
-    at = model.predict_survival(data.x[test], np.array([horizon]))[:, 0]
-    own = model.predict_own_survival(data.x[test], time)
-    before = judge(own, score(test), at, time, event, horizon)
+    time, event, eta = data.time[test], data.event[test], score(test)
     fixed = recalibrate(score(middle), data.time[middle], data.event[middle])
-    eta = score(test)
-    after_at = fixed.survival(eta, np.array([horizon]))[:, 0]
-    after = judge(
-        fixed.own_survival(eta, time), fixed.log_risk(eta), after_at, time, event, horizon
-    )
-    curves = tuple(
-        integrated_calibration_index(s, time, event, horizon).curve for s in (at, after_at)
-    )
-    return before, after, harrell_c(eta, time, event).value, curves
+    versions = [
+        (
+            model.predict_own_survival(data.x[test], time),
+            eta,
+            model.predict_survival(data.x[test], np.array([horizon]))[:, 0],
+        ),
+        (
+            fixed.own_survival(eta, time),
+            fixed.log_risk(eta),
+            fixed.survival(eta, np.array([horizon]))[:, 0],
+        ),
+    ]
+    c = harrell_c(eta, time, event).value
+    numbers, curves = [], []
+    for own, risk, at in versions:
+        ici = integrated_calibration_index(at, time, event, horizon)
+        curves.append(ici.curve)
+        oe, slope = calibration_in_the_large(own, event), calibration_slope(risk, time, event)
+        numbers.append([c, oe.value, slope.value, ici.value])
+    return numbers, curves
 
 
-def real_data() -> tuple[str, dict[str, Any]]:
-    """The table as Markdown, and the curves by data set and model."""
+def real_data() -> tuple[str, dict[Any, Any]]:
+    """The table as Markdown, and the first split's curves by data set and model."""
     lines = [
         "| data (rows, events) | model | C | | O/E | slope | ICI |",
         "|---|---|---|---|---|---|---|",
     ]
     curves = {}
-    models = {
-        "Cox": CoxPHBaseline,
-        "forest": lambda: RandomSurvivalForestBaseline(200, 5, seed=0),
-    }
+    models = {"Cox": CoxPHBaseline, "forest": lambda: RandomSurvivalForestBaseline(50, 5, seed=0)}
     for name in DATASETS:
         data = load_dataset(name)
         for label, make in models.items():
-            before, after, c, pair = study(data, make)
-            head = f"{name} ({len(data.time)}, {int(data.event.sum())})"
-            lines.append(f"| {head} | {label} | {c:.3f} | before | {' | '.join(before)} |")
-            lines.append(f"| | | | after | {' | '.join(after)} |")
-            curves[name, label] = pair
+            splits = 3 if len(data.time) > 5000 and label == "forest" else 20
+            parts = [study(data, make, seed) for seed in range(splits)]
+            curves[name, label] = parts[0][1]
+            table = np.array([numbers for numbers, _ in parts])  # split, before/after, metric
+            middle, spread = np.median(table, axis=0), table.std(axis=0)
+            for when, label_when in enumerate(("before", "after")):
+                cells = [
+                    f"{middle[when, k]:.{3 if k == 3 else 2}f} ({spread[when, k]:.2f})"
+                    for k in (1, 2, 3)
+                ]
+                head = f"{name} ({len(data.time)}, {int(data.event.sum())}) | {label}"
+                lead = f"{head} | {middle[0, 0]:.3f}" if when == 0 else " | | "
+                lines.append(f"| {lead} | {label_when} | {' | '.join(cells)} |")
     return "\n".join(lines), curves
 
 
@@ -116,7 +119,7 @@ def draw_curves(curves: dict[str, Any]) -> None:
         ax.set_title(f"flchain, random survival forest: {title}", fontsize=10, loc="left")
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
-    figure.savefig(FIGURES / "flchain.png", metadata={"Software": None})
+    figure.savefig(FIGURES / "survival_flchain.png", metadata={"Software": None})
 
 
 def draw_experiment(folder: Path, quick: bool) -> None:
@@ -133,7 +136,7 @@ def draw_experiment(folder: Path, quick: bool) -> None:
     )
     paths = run_experiment(config)
     for name in ("models", "width_gaussian"):
-        (FIGURES / f"{name}.png").write_bytes(paths[name].read_bytes())
+        (FIGURES / f"survival_{name}.png").write_bytes(paths[name].read_bytes())
 
 
 def main() -> None:

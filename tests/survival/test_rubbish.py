@@ -122,18 +122,8 @@ def test_unknown_choices_are_refused() -> None:
         harrell_c(SURVIVAL, TIME, EVENT, level=1.0)
 
 
-@settings(max_examples=120, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(0, 1), st.floats(allow_nan=True), st.sampled_from([0, 1, 1, 2]), st.floats()
-        ),
-        max_size=12,
-    )
-)
-def test_any_input_gives_a_finite_number_or_a_clear_error(rows: list[tuple[Any, ...]]) -> None:
-    survival, time, event, score = (list(c) for c in zip(*rows, strict=True)) if rows else [[]] * 4
-    calls: list[Callable[[], Any]] = [
+def _calls(survival: Any, time: Any, event: Any, score: Any) -> list[Callable[[], Any]]:
+    return [
         lambda: calibration_in_the_large(survival, event),
         lambda: d_calibration(survival, event),
         lambda: calibration_slope(score, time, event),
@@ -146,7 +136,20 @@ def test_any_input_gives_a_finite_number_or_a_clear_error(rows: list[tuple[Any, 
         lambda: brier_score(survival, time, event),
         lambda: time_dependent_auc(score, time, event),
     ]
-    for call in calls:
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 1), st.floats(allow_nan=True), st.sampled_from([0, 1, 1, 2]), st.floats()
+        ),
+        max_size=12,
+    )
+)
+def test_any_input_gives_a_finite_number_or_a_clear_error(rows: list[tuple[Any, ...]]) -> None:
+    survival, time, event, score = (list(c) for c in zip(*rows, strict=True)) if rows else [[]] * 4
+    for call in _calls(survival, time, event, score):
         try:
             result = call()
         except CJEError:
@@ -165,20 +168,7 @@ def test_any_input_gives_a_finite_number_or_a_clear_error(rows: list[tuple[Any, 
 )
 def test_small_valid_samples_never_crash(rows: list[tuple[Any, ...]]) -> None:
     survival, time, event, score = (np.array(c, dtype=float) for c in zip(*rows, strict=True))
-    calls: list[Callable[[], Any]] = [
-        lambda: calibration_in_the_large(survival, event),
-        lambda: d_calibration(survival, event),
-        lambda: calibration_slope(score, time, event),
-        lambda: harrell_c(score, time, event),
-        lambda: uno_c(score, time, event),
-        lambda: integrated_calibration_index(survival, time, event),
-        lambda: integrated_calibration_index(survival, time, event, method="ipcw"),
-        lambda: integrated_calibration_index(survival, time, event, method="cox_rcs"),
-        lambda: observed_expected_at_horizon(survival, time, event),
-        lambda: brier_score(survival, time, event),
-        lambda: time_dependent_auc(score, time, event),
-    ]
-    for call in calls:
+    for call in _calls(survival, time, event, score):
         try:
             result = call()
         except CJEError:

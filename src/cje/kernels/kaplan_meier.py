@@ -17,9 +17,7 @@ __all__ = [
     "censoring_survival",
     "kaplan_meier",
     "km_influence",
-    "median_survival_time",
     "pseudo_observations",
-    "weighted_quantile",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -166,18 +164,3 @@ def censoring_influence(
     before = np.concatenate(([0.0], path))
     compensator = np.where(event, before[position], path[position])
     return np.asarray(-(own - compensator))
-
-
-def weighted_quantile(x: FloatArray, q: float, w: FloatArray | None = None) -> float:
-    """Smallest x whose cumulative weight reaches q; the usual median where weights are absent."""
-    if w is None:
-        return float(np.quantile(x, q))
-    order = np.argsort(x, kind="stable")
-    mass = np.cumsum(w[order])
-    return float(x[order][np.searchsorted(mass, q * mass[-1], side="left")])
-
-
-def median_survival_time(curve: StepFunction) -> float:
-    """First time at which the curve is at or below one half; infinity where it never is."""
-    below = np.flatnonzero(curve.values <= 0.5)
-    return float(curve.times[below[0]]) if len(below) else float("inf")
