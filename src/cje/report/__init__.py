@@ -1,1 +1,45 @@
-"""Draws neutral parts (forests, curves, tables, findings) as pictures and HTML."""
+"""Draws neutral parts (forests, curves, tables, findings) as pictures and HTML.
+
+`Report` makes one self-contained page of parts; `cje.report.pictures` draws them with matplotlib.
+Nothing here knows an estimator: results hand over their parts.
+"""
+
+from __future__ import annotations
+
+from cje.report.html import Report
+from cje.report.parts import (
+    Answer,
+    CurvePart,
+    Facts,
+    FindingsPart,
+    Forest,
+    ForestRow,
+    HistogramPart,
+    MatrixCell,
+    MatrixPart,
+    Part,
+    SampleColumn,
+    SampleTable,
+    Section,
+    Series,
+    Table,
+)
+
+__all__ = [
+    "Answer",
+    "CurvePart",
+    "Facts",
+    "FindingsPart",
+    "Forest",
+    "ForestRow",
+    "HistogramPart",
+    "MatrixCell",
+    "MatrixPart",
+    "Part",
+    "Report",
+    "SampleColumn",
+    "SampleTable",
+    "Section",
+    "Series",
+    "Table",
+]

@@ -1,0 +1,190 @@
+"""`Report`: parts in, one self-contained HTML file out.
+
+Foreign text is data. In the page it is escaped by the template; in the table of samples it travels
+as JSON whose ``<`` is escaped, and becomes text nodes only. A Content-Security-Policy allows the
+page's own style and script by their hashes and nothing else, so that even a mistake here could
+neither run nor send anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cje.errors import CJEError
+from cje.report import svg
+from cje.report.parts import Answer, Forest, ForestRow, Part, SampleTable
+from cje.report.wording import clean, number, p_value, shorten, signed
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+__all__ = ["Report"]
+
+_MOST_FINDINGS = 60
+_SEVERITY_WORDS = {"info": "Note", "warning": "Take care", "refuse": "Refused"}
+_VERDICTS = {"better": "better", "worse": "worse", "non-inferior": "better"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """A title, the answer in plain words, and parts in reading order.
+
+    Parameters
+    ----------
+    title, subtitle : str
+    parts : tuple of parts
+        From `cje.report.parts`; drawn in this order.
+    answer : Answer, optional
+        What can be said, what cannot, what to do next: the first thing on the page.
+
+    Examples
+    --------
+    >>> from cje.report import Forest, ForestRow, Report
+    >>> rows = (ForestRow("<b>", 0.5, 0.4, 0.6),)
+    >>> page = Report("Two models", (Forest("Values", rows),)).to_html()
+    >>> "&lt;b&gt;" in page, "<b>" in page.replace("<b>0.5000</b>", "")
+    (True, False)
+    """
+
+    title: str
+    parts: tuple[Part, ...]
+    subtitle: str = ""
+    answer: Answer | None = None
+
+    def to_html(self) -> str:
+        """The whole page. The same parts give the same bytes."""
+        style, script = _asset("report.css"), _asset("report.js")
+        return self._render(
+            "report.html.j2",
+            style=style,
+            script=script,
+            policy=(
+                f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+                "img-src data:; base-uri 'none'; form-action 'none'"
+            ),
+        )
+
+    def to_fragment(self) -> str:
+        """The parts as a piece of HTML for a notebook: no script, no table of samples."""
+        from markupsafe import Markup
+
+        shown = Report(
+            self.title,
+            tuple(p for p in self.parts if not isinstance(p, SampleTable)),
+            self.subtitle,
+            self.answer,
+        )
+        return shown._render("fragment.html.j2", style=Markup(_asset("report.css")))
+
+    def write(self, path: str | Path) -> Path:
+        """Write the page; an existing file is replaced as a whole, never half."""
+        target = Path(path)
+        handle = None
+        try:
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(self.to_html())
+            Path(name).chmod(0o644)
+            Path(name).replace(target)
+        except OSError as error:
+            if handle is not None:
+                Path(name).unlink(missing_ok=True)
+            raise CJEError("cannot write the report", where=str(path), value=error) from error
+        return target
+
+    def _render(self, template: str, **values: Any) -> str:
+        from cje import __version__
+
+        page = _environment().get_template(template)
+        return page.render(report=self, version=__version__, most_findings=_MOST_FINDINGS, **values)
+
+
+@cache
+def _asset(name: str) -> Markup:
+    """A file of this package; its content is ours, so it is markup."""
+    from markupsafe import Markup
+
+    file = resources.files("cje.report").joinpath("assets", name)
+    return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    made = Environment(
+        loader=FunctionLoader(lambda name: str(_asset(name))),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters.update(
+        clean=clean,
+        short=shorten,
+        number=number,
+        signed=signed,
+        p_value=p_value,
+        kind=lambda part: type(part).__name__,
+        strip=svg.forest_strip,
+        axis=svg.forest_axis,
+        curve=svg.curve_chart,
+        histogram=svg.histogram_chart,
+        sample_id=_sample_id,
+        sample_json=_sample_json,
+        verdict_class=lambda verdict: _VERDICTS.get(verdict, "open"),
+        severity_word=lambda severity: _SEVERITY_WORDS[str(severity)],
+    )
+    return made
+
+
+def _sample_id(part: SampleTable) -> str:
+    digest = hashlib.sha256(clean(part.title).encode("utf-8")).hexdigest()
+    return f"samples-{digest[:8]}"
+
+
+def _sample_json(part: SampleTable) -> Markup:
+    """The table's data; no ``<``, ``>`` or ``&`` is left that a parser could take for markup."""
+    from markupsafe import Markup
+
+    rows = [[_cell(value, c.digits) for value, c in zip(row, part.columns, strict=True)]
+            for row in part.rows]  # fmt: skip
+    data = {
+        "columns": [
+            {"name": clean(c.name), "kind": c.kind, "digits": c.digits, "says": clean(c.says)}
+            for c in part.columns
+        ],
+        "orders": [
+            {"label": label, "column": column, "size": size} for label, column, size in part.orders
+        ],
+        "rows": rows,
+    }
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 - nothing in it can end the element
+
+
+def _cell(value: str | float | None, digits: int) -> str | float | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else clean(value)
+    if not math.isfinite(value):
+        return None
+    return round(float(value), digits + 2)

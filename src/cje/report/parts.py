@@ -1,0 +1,229 @@
+"""The neutral parts a report is made of: plain values, drawn by `cje.report`, made by results.
+
+A part knows nothing of estimators. Numbers are on the scale they are shown in, names are raw text
+(escaped and shortened where they are drawn).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.errors import CJEError
+from cje.inference import CalibrationCurve, Finding
+
+__all__ = [
+    "Answer",
+    "CurvePart",
+    "Facts",
+    "FindingsPart",
+    "Forest",
+    "ForestRow",
+    "HistogramPart",
+    "MatrixCell",
+    "MatrixPart",
+    "Part",
+    "SampleColumn",
+    "SampleTable",
+    "Section",
+    "Series",
+    "Table",
+]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the reader may say, may not say, and should do next, in plain sentences."""
+
+    can: tuple[str, ...] = ()
+    cannot: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """One estimate with its interval; `truth` where it is known.
+
+    `mark` is a word or two beside the name; `muted` rows are drawn hollow (not to be used).
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    truth: float | None = None
+    mark: str = ""
+    muted: bool = False
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Estimates under one another on a common axis.
+
+    `reference` draws a line (no difference, a target value); `zone` shades a range around it.
+    """
+
+    title: str
+    rows: tuple[ForestRow, ...]
+    axis: str = "value"
+    reference: float | None = None
+    zone: tuple[float, float] | None = None
+    note: str = ""
+
+    def limits(self) -> tuple[float, float]:
+        """Range of the axis: every interval, truth and reference, with a little air."""
+        shown = [v for row in self.rows for v in (row.value, row.low, row.high)]
+        shown += [row.truth for row in self.rows if row.truth is not None]
+        if self.reference is not None:
+            shown.append(self.reference)
+        if self.zone is not None:
+            shown += self.zone
+        return padded([v for v in shown if np.isfinite(v)])
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """Row minus column: difference, interval, adjusted p-value, verdict."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class MatrixPart:
+    """Paired differences: `cells[row, column]` for the pairs that are shown."""
+
+    title: str
+    names: tuple[str, ...]
+    cells: Mapping[tuple[int, int], MatrixCell]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Counts in bins that several series share."""
+
+    name: str
+    counts: FloatArray
+
+
+@dataclass(frozen=True)
+class HistogramPart:
+    """Histograms over the same bins, each drawn as shares of its own total.
+
+    `log` says that `edges` are on a log10 axis (labels show powers back-transformed).
+    """
+
+    title: str
+    edges: FloatArray
+    series: tuple[Series, ...]
+    axis: str
+    log: bool = False
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for series in self.series:
+            if len(series.counts) != len(self.edges) - 1:
+                raise CJEError("a histogram needs one count a bin", where=self.title)
+
+
+@dataclass(frozen=True)
+class CurvePart:
+    """A calibration curve, with the histogram of what lies behind it underneath."""
+
+    title: str
+    curve: CalibrationCurve
+    histogram: HistogramPart | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table; `numeric` columns are aligned right."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FindingsPart:
+    """Everything the checks found."""
+
+    title: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values: configuration, versions, fingerprints."""
+
+    title: str
+    items: tuple[tuple[str, str], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class SampleColumn:
+    """A column of the sample table: ``kind`` is ``"text"``, ``"name"`` or ``"number"``."""
+
+    name: str
+    kind: str
+    digits: int = 3
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class SampleTable:
+    """Rows to look at: searchable, sortable. A cell is text, a finite number or None.
+
+    `orders` are offered in a menu, the first one to begin with: (words, column, by size); by size
+    means by absolute value, largest first.
+    """
+
+    title: str
+    columns: tuple[SampleColumn, ...]
+    rows: tuple[tuple[str | float | None, ...], ...]
+    orders: tuple[tuple[str, int, bool], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parts under one heading, beside one another where there is room."""
+
+    title: str
+    parts: tuple[Part, ...]
+    note: str = ""
+
+
+Part = (
+    Forest
+    | MatrixPart
+    | CurvePart
+    | HistogramPart
+    | Table
+    | FindingsPart
+    | Facts
+    | SampleTable
+    | Section
+)
+
+
+def padded(values: Sequence[float], share: float = 0.04) -> tuple[float, float]:
+    """The range of `values` widened by `share` on both sides; never empty."""
+    if not values:
+        return 0.0, 1.0
+    low, high = min(values), max(values)
+    gap = (high - low) * share or max(abs(high), 1.0) * 0.05
+    return low - gap, high + gap

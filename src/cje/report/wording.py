@@ -1,0 +1,106 @@
+"""Numbers and foreign text as a report shows them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+__all__ = ["clean", "interval", "number", "p_value", "percent", "shorten", "signed", "ticks"]
+
+_MINUS = "\u2212"
+# Control characters (but tab and newline), lone surrogates and the byte order mark have no
+# picture; some break a parser. They are shown as the replacement character.
+_UNSHOWABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
+)
+
+
+def clean(text: str) -> str:
+    """Text without characters that have no picture; always encodable as UTF-8.
+
+    Examples
+    --------
+    >>> clean("a\\x00b")
+    'a\ufffdb'
+    """
+    return _UNSHOWABLE.sub("\ufffd", text)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cleaned text of at most `limit` characters; what is cut is counted.
+
+    Examples
+    --------
+    >>> shorten("a" * 50, 20)
+    'aaaa... (+46 characters)'
+    """
+    if len(text) <= limit:
+        return clean(text)
+    room = limit - 16
+    kept = text[: max(room, 1)]
+    return f"{clean(kept)}... (+{len(text) - len(kept)} characters)"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """At most `digits` significant digits, no exponent where it can be avoided.
+
+    Examples
+    --------
+    >>> number(0.123456), number(12345.6), number(-0.0)
+    ('0.1235', '12346', '0')
+    """
+    if not math.isfinite(value):
+        return "unbounded"
+    if value == 0:
+        return "0"
+    if 1e-4 <= abs(value) < 1e7:
+        places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+        text = f"{value:.{places}f}"
+        return text.rstrip("0").rstrip(".") if "." in text and places > digits else text
+    return f"{value:.{digits - 1}g}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """`number` with its sign; a true minus sign."""
+    text = number(abs(value), digits)
+    return text if value == 0 else ("+" if value > 0 else _MINUS) + text
+
+
+def interval(low: float, high: float, *, sign: bool = False) -> str:
+    """``low to high``."""
+    show = signed if sign else number
+    return f"{show(low)} to {show(high)}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage; small ones keep a digit."""
+    return f"{100 * share:.1f}%" if share < 0.1 or share > 0.995 else f"{100 * share:.0f}%"
+
+
+def p_value(p: float) -> str:
+    """``p < 0.001`` below that, else ``p = 0.012``."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+
+
+def ticks(low: float, high: float, most: int = 6) -> tuple[list[float], int]:
+    """Round values between `low` and `high`, and how many decimals they need.
+
+    Examples
+    --------
+    >>> ticks(0.0, 1.0)
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], 1)
+    """
+    span = high - low
+    if not span > 0 or not math.isfinite(span):
+        return [low], 2
+    rough = span / max(most - 1, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    decimals = 0
+    while decimals < 12 and abs(round(step, decimals) - step) > 1e-9 * step:
+        decimals += 1
+    return [float(np.round(k * step, 12)) for k in range(first, last + 1)], decimals
