@@ -2,10 +2,10 @@
 
 ``python -m benchmarks.coverage_offpolicy [--quick] [--reps N]``
 
-Cells: overlap (population ESS fraction), labels, judge shape, labelling, outcome. For each estimator and
-target policy: the share of nominal 95% intervals that hold the truth among the repetitions whose
-gates call the estimate usable, the share refused, bias, and mean width; likewise for the
-paired difference of the two nearest targets.
+Cells: overlap (population ESS fraction), labels, judge shape, labelling, outcome. For each
+estimator and target policy: the share of nominal 95% intervals that hold the truth among the
+repetitions whose gates call the estimate usable, the share refused, bias, and mean width; likewise
+for the paired difference of the two nearest targets.
 """
 
 from __future__ import annotations

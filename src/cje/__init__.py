@@ -33,7 +33,8 @@ _HOME = {
 }
 _SUBMODULES = {
     "analysis", "calibration", "classification", "data", "diagnostics", "estimators", "inference",
-    "judges", "kernels", "models", "pipeline", "policies", "report", "simulate", "survival", "uncertainty",
+    "judges", "kernels", "models", "pipeline", "policies", "report", "simulate", "survival",
+    "uncertainty",
 }  # fmt: skip
 
 __all__ = ["CJEError", "__version__", *sorted(_HOME), *sorted(_SUBMODULES)]

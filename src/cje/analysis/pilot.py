@@ -1,0 +1,192 @@
+"""Judge quality from a pilot file, with the uncertainty that the plan inherits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.analysis.plan import Design, Goal, JudgeQuality, UnitCosts, plan_study
+from cje.calibration.reward_model import fit_reward_model
+from cje.data import Dataset
+from cje.data.folds import get_folds
+from cje.errors import CJEError
+from cje.kernels.clusters import cluster_sums
+
+__all__ = ["Pilot", "PilotPlan", "measure_pilot", "plan_from_pilot"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MIN_PILOT_LABELS = 20
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Judge quality measured on a pilot, and how sure we are of it.
+
+    Attributes
+    ----------
+    quality : JudgeQuality
+        Pooled over the pilot's policies, on the label's own scale.
+    draws : tuple of JudgeQuality
+        The same on bootstrap resamples of the pilot's prompts.
+    n_labels, n_policies : int
+    """
+
+    quality: JudgeQuality
+    draws: tuple[JudgeQuality, ...]
+    n_labels: int
+    n_policies: int
+
+
+@dataclass(frozen=True)
+class PilotPlan:
+    """A plan from a pilot: the point plan, and the range the pilot leaves open.
+
+    `labels_range` and `prompts_range` are the 10% and 90% points of the plans that resamples of the
+    pilot would have made; `cautious` is the design at the 90% points.
+    """
+
+    design: Design
+    cautious: Design
+    labels_range: tuple[int, int]
+    prompts_range: tuple[int, int]
+    pilot: Pilot
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "design": self.design.to_dict(),
+            "cautious": self.cautious.to_dict(),
+            "labels_range": list(self.labels_range),
+            "prompts_range": list(self.prompts_range),
+            "quality": self.pilot.quality.__dict__,
+            "pilot_labels": self.pilot.n_labels,
+        }
+
+
+def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot:
+    """Measure sd, R2 and correlations between policies, with a bootstrap over prompts.
+
+    R2 compares out-of-fold errors of the calibration with the spread of the labels within a policy.
+    Correlations use the prompts that at least two policies share; with too few doubly labelled
+    prompts (fewer than 10) the residual correlation is taken as zero, the cautious value.
+    """
+    labelled = np.flatnonzero(np.isfinite(data.oracle_label) & np.isfinite(data.judge_score))
+    if len(labelled) < MIN_PILOT_LABELS:
+        raise CJEError(
+            f"a pilot needs at least {MIN_PILOT_LABELS} labelled rows",
+            value=len(labelled),
+            hint="label more rows, or plan from assumed quality: cje plan --sd ... --r2 ...",
+        )
+    folds = get_folds(data.prompt_id, 5, seed)
+    scores, labels = data.judge_score[labelled], data.oracle_label[labelled]
+    model = fit_reward_model(scores, labels, folds=folds[labelled], n_folds=5)
+    error = labels - model.predict_oof(scores, folds[labelled])
+    judged = np.flatnonzero(np.isfinite(data.judge_score))
+    reward = model.predict(data.judge_score[judged])
+    rows = _PilotRows(
+        label_policy=data.policy.codes[labelled],
+        label_prompt=data.prompt_id.codes[labelled],
+        label=labels,
+        error=error,
+        policy=data.policy.codes[judged],
+        prompt=data.prompt_id.codes[judged],
+        reward=reward,
+        n_policies=data.policy.n_names,
+        n_prompts=data.prompt_id.n_names,
+    )
+    width = data.oracle_scale.width
+    quality = rows.quality(np.ones(rows.n_prompts), width)
+    rng = np.random.default_rng(seed)
+    draws = [
+        rows.quality(rng.multinomial(rows.n_prompts, np.full(rows.n_prompts, 1 / rows.n_prompts)),
+                     width)
+        for _ in range(n_draws)
+    ]  # fmt: skip
+    return Pilot(quality, tuple(draws), len(labelled), len(np.unique(rows.policy)))
+
+
+def plan_from_pilot(
+    data: Dataset,
+    goal: Goal,
+    costs: UnitCosts | None = None,
+    *,
+    n_policies: int | None = None,
+    max_prompts: int | None = None,
+    n_draws: int = 200,
+    seed: int = 42,
+) -> PilotPlan:
+    """Plan a study from a pilot, and say how far the plan can be trusted."""
+    pilot = measure_pilot(data, n_draws=n_draws, seed=seed)
+    count = n_policies or max(pilot.n_policies, 1 if goal.kind == "value" else 2)
+
+    def plan(quality: JudgeQuality) -> Design:
+        return plan_study(quality, goal, costs, n_policies=count, max_prompts=max_prompts)
+
+    designs = [plan(quality) for quality in pilot.draws]
+    labels = np.quantile([d.n_labels for d in designs], [0.1, 0.9])
+    prompts = np.quantile([d.n_prompts for d in designs], [0.1, 0.9])
+    upper = max(designs, key=lambda d: -abs(d.n_labels - labels[1]))
+    return PilotPlan(
+        plan(pilot.quality),
+        upper,
+        (int(labels[0]), int(np.ceil(labels[1]))),
+        (int(prompts[0]), int(np.ceil(prompts[1]))),
+        pilot,
+    )
+
+
+@dataclass(frozen=True)
+class _PilotRows:
+    """The pilot as arrays, so that a resample of prompts is a vector of multiplicities."""
+
+    label_policy: IntArray
+    label_prompt: IntArray
+    label: FloatArray
+    error: FloatArray
+    policy: IntArray
+    prompt: IntArray
+    reward: FloatArray
+    n_policies: int
+    n_prompts: int
+
+    def quality(self, multiplicity: Any, width: float) -> JudgeQuality:
+        """Judge quality with prompt g counted `multiplicity[g]` times."""
+        counts = np.asarray(multiplicity, dtype=np.float64)
+        w = counts[self.label_prompt]
+        total = np.bincount(self.label_policy, w, self.n_policies)
+        mean = np.bincount(self.label_policy, w * self.label, self.n_policies) / np.maximum(
+            total, 1.0
+        )
+        free = max(float(total.sum()) - np.count_nonzero(total), 1.0)
+        spread = float(w @ (self.label - mean[self.label_policy]) ** 2) / free
+        missed = float(w @ self.error**2) / max(float(w.sum()), 1.0)
+        r2 = float(np.clip(1.0 - missed / spread, 0.0, 1.0)) if spread > 0 else 0.0
+        return JudgeQuality(
+            max(np.sqrt(spread), 1e-6) * width,
+            r2,
+            self._correlation(self.reward, self.policy, self.prompt, counts, 10),
+            self._correlation(self.error, self.label_policy, self.label_prompt, counts, 10),
+        )
+
+    def _correlation(
+        self, value: FloatArray, policy: IntArray, prompt: IntArray, counts: FloatArray, least: int
+    ) -> float:
+        """Intraclass correlation of prompts after removing each policy's mean; 0 if too few."""
+        w = counts[prompt]
+        total = np.maximum(np.bincount(policy, w, self.n_policies), 1.0)
+        centred = value - (np.bincount(policy, w * value, self.n_policies) / total)[policy]
+        size = cluster_sums(np.ones(len(value)), prompt, self.n_prompts)
+        several = counts * (size >= 2)
+        if float(several.sum()) < least:
+            return 0.0
+        summed = cluster_sums(centred, prompt, self.n_prompts)
+        squares = cluster_sums(centred**2, prompt, self.n_prompts)
+        # Mean product over ordered pairs of one prompt, relative to the mean square.
+        pairs = float(several @ (summed**2 - squares)) / float(several @ (size * (size - 1.0)))
+        spread = float(counts @ squares) / float(counts @ size)
+        return float(np.clip(pairs / spread, -0.99, 0.99)) if spread > 0 else 0.0

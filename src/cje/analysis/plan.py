@@ -1,0 +1,280 @@
+r"""How many prompts, judge calls and labels a study needs, from judge quality and unit costs.
+
+The direct estimator of one policy's value with n judged prompts and L labels among them has
+
+.. math:: Var \approx \frac{\sigma^2 (1 - R^2)}{L} \Bigl(1 + \frac{2}{L}\Bigr) + \frac{\sigma^2 R^2}{n},
+
+:math:`\sigma` the labels' standard deviation and :math:`R^2` the share the calibrated judge explains (the
+efficiency bound; the factor 1 + 2/L is what fitting the judge on the same labels costs). A paired
+difference of two policies on shared prompts has twice that, times one minus the correlation of each
+part between the policies. Cost is linear; the cheapest design for a given variance is in closed form.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.errors import CJEError
+
+__all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study", "width_curve"]
+
+FloatArray = NDArray[np.float64]
+
+_FIT_COST = 2.0
+MIN_LABELS = 20
+
+
+@dataclass(frozen=True)
+class JudgeQuality:
+    """What the judge is worth.
+
+    Parameters
+    ----------
+    sd : float
+        Standard deviation of the labels within a policy, on the label's own scale.
+    r2 : float
+        Share of the labels' variance that the calibrated judge explains, out of fold.
+    reward_correlation : float
+        Correlation between two policies of the calibrated score on one prompt.
+    residual_correlation : float
+        The same of what the judge misses; counts only where both responses of a prompt are
+        labelled.
+    """
+
+    sd: float
+    r2: float
+    reward_correlation: float = 0.0
+    residual_correlation: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.sd) and self.sd > 0):
+            raise CJEError("sd must be positive", value=self.sd)
+        if not 0.0 <= self.r2 <= 1.0:
+            raise CJEError("r2 must lie in [0, 1]", value=self.r2)
+        for name in ("reward_correlation", "residual_correlation"):
+            if not -1.0 <= getattr(self, name) <= 1.0:
+                raise CJEError(f"{name} must lie in [-1, 1]", value=getattr(self, name))
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """Cost of one label, and of one response generated and judged; any currency."""
+
+    label: float = 1.0
+    response: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name in ("label", "response"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise CJEError(f"the cost of a {name} must be positive", value=getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the study must achieve.
+
+    ``kind="value"``: the interval of each policy's value has at most full width `size`.
+    ``kind="difference"``: the interval of a paired difference has at most full width `size`.
+    ``kind="power"``: a true difference of `size` is found (two-sided, level `level`) with
+    probability `power`.
+    """
+
+    kind: Literal["value", "difference", "power"]
+    size: float
+    level: float = 0.95
+    power: float = 0.8
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("value", "difference", "power"):
+            raise CJEError("a goal is 'value', 'difference' or 'power'", value=self.kind)
+        if not (math.isfinite(self.size) and self.size > 0):
+            raise CJEError("the goal's size must be positive", value=self.size)
+        for name in ("level", "power"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise CJEError(f"{name} must lie between 0 and 1", value=getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Design:
+    """A study: prompts and labels for each policy, and what they cost and achieve.
+
+    Attributes
+    ----------
+    n_prompts, n_labels : int
+        Judged responses and labels of each policy.
+    n_policies : int
+    judge_calls, total_labels : int
+        Over all policies.
+    cost : float
+    width : float
+        Expected full width of the goal's interval (for a power goal: of the difference's).
+    power : float or None
+        Of the two-sided test, for a power goal.
+    """
+
+    n_prompts: int
+    n_labels: int
+    n_policies: int
+    judge_calls: int
+    total_labels: int
+    cost: float
+    width: float
+    power: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return asdict(self)
+
+
+def plan_study(
+    quality: JudgeQuality,
+    goal: Goal,
+    costs: UnitCosts | None = None,
+    *,
+    n_policies: int = 2,
+    max_prompts: int | None = None,
+) -> Design:
+    """The cheapest design that meets the goal.
+
+    Minimising ``c_r n + c_l L`` subject to ``a / L + b / n = v`` gives ``L = (a + sqrt(a b c_r /
+    c_l)) / v`` and ``n = (b + sqrt(a b c_l / c_r)) / v``; labels cannot outnumber prompts, and
+    `max_prompts` may bind. The t quantile and the cost of fitting depend on the design, so the
+    variance asked for is refined until the goal is just met.
+
+    Examples
+    --------
+    >>> design = plan_study(JudgeQuality(sd=0.25, r2=0.5), Goal("value", 0.05))
+    >>> design.n_labels < 400 < design.n_prompts  # 400 labels alone would need no judge
+    True
+    """
+    if n_policies < 1 or (goal.kind != "value" and n_policies < 2):
+        raise CJEError("a difference needs at least two policies", value=n_policies)
+    prices = costs or UnitCosts()
+    low, high = 1e-12, 4.0 * quality.sd**2
+    for _ in range(200):  # bisection on the variance granted to the design
+        middle = math.sqrt(low * high)
+        design = _cheapest(quality, goal, prices, middle, max_prompts)
+        if _meets(quality, goal, *design):
+            low = middle
+        else:
+            high = middle
+    n, labels = _cheapest(quality, goal, prices, low, max_prompts)
+    if not _meets(quality, goal, n, labels):
+        raise CJEError(
+            "no number of labels reaches this goal with so few prompts",
+            value=max_prompts,
+            hint="allow more prompts, or ask for a wider interval or a larger difference",
+        )
+    return _describe(quality, goal, prices, n, labels, n_policies)
+
+
+def achieved(
+    quality: JudgeQuality,
+    goal: Goal,
+    n_prompts: int,
+    n_labels: int,
+    costs: UnitCosts | None = None,
+    *,
+    n_policies: int = 2,
+) -> Design:
+    """What a given number of prompts and labels achieves."""
+    if not 2 <= n_labels <= n_prompts:
+        raise CJEError("labels must be at least 2 and at most the prompts", value=n_labels)
+    return _describe(quality, goal, costs or UnitCosts(), n_prompts, n_labels, n_policies)
+
+
+def width_curve(
+    quality: JudgeQuality, goal: Goal, n_prompts: int, labels: FloatArray
+) -> FloatArray:
+    """Expected full width for each number of labels, at a fixed number of prompts."""
+    counts = np.clip(np.asarray(labels, dtype=np.int64), 2, n_prompts)
+    return np.array([_width(quality, goal, n_prompts, int(count)) for count in counts])
+
+
+def _parts(quality: JudgeQuality, goal: Goal) -> tuple[float, float]:
+    """Coefficients (a, b) of 1 / L and 1 / n in the variance."""
+    label = quality.sd**2 * (1.0 - quality.r2)
+    reward = quality.sd**2 * quality.r2
+    if goal.kind == "value":
+        return label, reward
+    return (
+        2.0 * label * (1.0 - quality.residual_correlation),
+        2.0 * reward * (1.0 - quality.reward_correlation),
+    )
+
+
+def _variance(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> tuple[float, float]:
+    """Variance and its Satterthwaite degrees of freedom."""
+    a, b = _parts(quality, goal)
+    overhead = 1.0 + _FIT_COST / labels if labels < n else 1.0
+    label, reward = a * overhead / labels, b / n
+    total = label + reward
+    if total == 0.0:
+        return 0.0, n - 1.0
+    return total, total**2 / (label**2 / (labels - 1.0) + reward**2 / (n - 1.0))
+
+
+def _width(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> float:
+    from scipy.special import stdtrit
+
+    variance, df = _variance(quality, goal, n, labels)
+    return 2.0 * float(stdtrit(df, 0.5 + goal.level / 2.0)) * math.sqrt(variance)
+
+
+def _power(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> float:
+    """Probability that the two-sided t test finds a difference of the goal's size."""
+    from scipy.special import nctdtr, stdtrit
+
+    variance, df = _variance(quality, goal, n, labels)
+    if variance == 0.0:
+        return 1.0
+    critical = float(stdtrit(df, 0.5 + goal.level / 2.0))
+    shift = goal.size / math.sqrt(variance)
+    return float(1.0 - nctdtr(df, shift, critical) + nctdtr(df, shift, -critical))
+
+
+def _meets(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> bool:
+    if goal.kind == "power":
+        return _power(quality, goal, n, labels) >= goal.power
+    return _width(quality, goal, n, labels) <= goal.size
+
+
+def _cheapest(
+    quality: JudgeQuality, goal: Goal, costs: UnitCosts, variance: float, most: int | None
+) -> tuple[int, int]:
+    """Prompts and labels of least cost for a variance, before fitting overhead."""
+    a, b = _parts(quality, goal)
+    ratio = math.sqrt(a * b)
+    n = (b + ratio * math.sqrt(costs.label / costs.response)) / variance
+    if most is not None and n > most:
+        n = float(most)
+    left = variance - b / n if n > 0 else variance
+    labels = 0.0 if a == 0.0 else (a / left if left > 0 else math.inf)
+    if labels > n:  # everything labelled
+        n = labels = (a + b) / variance
+        if most is not None:
+            n = labels = min(n, float(most))
+    prompts = max(math.ceil(min(n, 1e12)), MIN_LABELS)
+    return prompts, min(max(math.ceil(min(labels, 1e12)), MIN_LABELS), prompts)
+
+
+def _describe(
+    quality: JudgeQuality, goal: Goal, costs: UnitCosts, n: int, labels: int, n_policies: int
+) -> Design:
+    design = Design(
+        n_prompts=n,
+        n_labels=labels,
+        n_policies=n_policies,
+        judge_calls=n * n_policies,
+        total_labels=labels * n_policies,
+        cost=n_policies * (n * costs.response + labels * costs.label),
+        width=_width(quality, goal, n, labels),
+    )
+    if goal.kind == "power":
+        return replace(design, power=_power(quality, goal, n, labels))
+    return design

@@ -1,0 +1,139 @@
+"""`cje plan`: how many labels, prompts and judge calls for a width or a detectable difference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cje.errors import CJEError
+
+if TYPE_CHECKING:
+    from cje.analysis.plan import Goal, UnitCosts
+
+__all__ = ["plan"]
+
+
+def plan(
+    pilot: Annotated[
+        Path | None, typer.Argument(help="A pilot evaluation with labels on a slice.")
+    ] = None,
+    width: Annotated[
+        float | None, typer.Option(help="Full width of each value's interval, label's scale.")
+    ] = None,
+    difference_width: Annotated[
+        float | None, typer.Option(help="Full width of a paired difference's interval.")
+    ] = None,
+    detect: Annotated[
+        float | None, typer.Option(help="A difference to detect with probability --power.")
+    ] = None,
+    power: Annotated[float, typer.Option(help="Power for --detect.")] = 0.8,
+    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    sd: Annotated[float | None, typer.Option(help="Assumed sd of the labels (no pilot).")] = None,
+    r2: Annotated[
+        float | None, typer.Option(help="Assumed share of it the judge explains (no pilot).")
+    ] = None,
+    correlation: Annotated[
+        float, typer.Option(help="Assumed correlation of policies on one prompt (no pilot).")
+    ] = 0.0,
+    label_cost: Annotated[float, typer.Option(help="Cost of one label.")] = 1.0,
+    response_cost: Annotated[
+        float, typer.Option(help="Cost of one response, generated and judged.")
+    ] = 0.01,
+    policies: Annotated[int | None, typer.Option(help="Number of policies.")] = None,
+    max_prompts: Annotated[int | None, typer.Option(help="Prompts there are at most.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Plan a study: the cheapest number of prompts and labels that meets a goal."""
+    from cje.analysis.plan import UnitCosts
+
+    goal = _goal(width, difference_width, detect, level, power)
+    costs = UnitCosts(label_cost, response_cost)
+    if pilot is not None:
+        found, text = _from_pilot(pilot, goal, costs, policies, max_prompts)
+    else:
+        found, text = _from_assumptions(goal, costs, sd, r2, correlation, policies, max_prompts)
+    typer.echo(json.dumps(found, indent=2) if as_json else text)
+
+
+def _goal(
+    width: float | None,
+    difference_width: float | None,
+    detect: float | None,
+    level: float,
+    power: float,
+) -> Goal:
+    from cje.analysis.plan import Goal
+
+    given = [x for x in (width, difference_width, detect) if x is not None]
+    if len(given) != 1:
+        raise CJEError(
+            "give one goal",
+            value=len(given),
+            hint="--width 0.05, or --difference-width 0.05, or --detect 0.03 --power 0.8",
+        )
+    if width is not None:
+        return Goal("value", width, level)
+    if difference_width is not None:
+        return Goal("difference", difference_width, level)
+    return Goal("power", given[0], level, power)
+
+
+def _from_assumptions(
+    goal: Goal,
+    costs: UnitCosts,
+    sd: float | None,
+    r2: float | None,
+    correlation: float,
+    policies: int | None,
+    max_prompts: int | None,
+) -> tuple[dict[str, Any], str]:
+    from cje.analysis.plan import JudgeQuality, plan_study
+
+    if sd is None or r2 is None:
+        raise CJEError(
+            "without a pilot file the judge's quality must be assumed",
+            hint="cje plan --sd 0.25 --r2 0.5 --width 0.05, or cje plan pilot.csv --width 0.05",
+        )
+    quality = JudgeQuality(sd, r2, correlation)
+    count = policies or (1 if goal.kind == "value" else 2)
+    design = plan_study(quality, goal, costs, n_policies=count, max_prompts=max_prompts)
+    return design.to_dict(), _words(design.to_dict())
+
+
+def _from_pilot(
+    path: Path, goal: Goal, costs: UnitCosts, policies: int | None, max_prompts: int | None
+) -> tuple[dict[str, Any], str]:
+    from cje.analysis.pilot import plan_from_pilot
+    from cje.data import read
+
+    found = plan_from_pilot(
+        read(path), goal, costs, n_policies=policies, max_prompts=max_prompts
+    ).to_dict()
+    quality = found["quality"]
+    text = (
+        f"pilot: {found['pilot_labels']} labels, sd {quality['sd']:.3g}, "
+        f"the judge explains {quality['r2']:.0%} of the variance\n\n"
+        + _words(found["design"])
+        + "\n\nthe pilot leaves open (80% of resamples): "
+        f"{found['labels_range'][0]:,} to {found['labels_range'][1]:,} labels, "
+        f"{found['prompts_range'][0]:,} to {found['prompts_range'][1]:,} prompts a policy\n"
+        f"to be on the safe side: {found['cautious']['n_labels']:,} labels and "
+        f"{found['cautious']['n_prompts']:,} prompts a policy"
+    )
+    return found, text
+
+
+def _words(design: dict[str, Any]) -> str:
+    lines = [
+        f"for each of {design['n_policies']} policies: {design['n_prompts']:,} prompts, "
+        f"{design['n_labels']:,} of them labelled",
+        f"in all: {design['judge_calls']:,} judge calls, {design['total_labels']:,} labels, "
+        f"cost {design['cost']:,.2f}",
+        f"expected interval width {design['width']:.4g}",
+    ]
+    if design["power"] is not None:
+        lines.append(f"power {design['power']:.1%}")
+    return "\n".join(lines)
