@@ -104,6 +104,10 @@ def test_degenerate_scores_are_refused_with_the_reason() -> None:
         harrell_c(SURVIVAL, np.ones(N), np.ones(N))
 
 
+def test_ipcw_at_the_last_time_where_everybody_is_censored_or_dead_is_finite() -> None:
+    assert math.isfinite(float(brier_score([0.2, 0.5, 0.9], [1, 1, 1], [0, 0, 1])))
+
+
 def test_constant_predictions_have_an_ici() -> None:
     result = integrated_calibration_index(np.full(N, 0.5), TIME, EVENT)
     assert math.isfinite(float(result))

@@ -2,7 +2,7 @@
 
 `cje.kernels.smooth.lowess` gives the same curve; here the smoother's weights themselves are
 returned, which a confidence band, a null distribution and cheap bootstrap refits need. Rows are
-first pooled to at most a thousand neighbouring cells, so the cost hardly grows with n.
+first pooled to at most five hundred neighbouring cells, so the cost hardly grows with n.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class LocalLinear(NamedTuple):
     interpolate: FloatArray
 
 
-def pool_cells(x: FloatArray, w: FloatArray, max_cells: int = 1000) -> Cells:
+def pool_cells(x: FloatArray, w: FloatArray, max_cells: int = 500) -> Cells:
     """Cut the sorted rows into at most `max_cells` runs of about equal size; ties stay together."""
-    order = np.argsort(x, kind="stable")
+    order = np.argsort(x)
     ordered = x[order]
     distinct = np.concatenate(([0], np.cumsum(ordered[1:] != ordered[:-1])))
     n_distinct = int(distinct[-1]) + 1
@@ -113,11 +113,16 @@ def smoother_matrix(prepared: LocalLinear, weight: FloatArray) -> FloatArray:
     """
     k = prepared.kernel * weight
     gap = prepared.cells.x - prepared.grid[:, None]
-    s0 = k.sum(axis=1)
-    s1 = np.einsum("gc,gc->g", k, gap)
-    s2 = np.einsum("gc,gc,gc->g", k, gap, gap)
+    tilted = k * gap
+    s0, s1 = k.sum(axis=1), tilted.sum(axis=1)
+    s2 = np.einsum("gc,gc->g", tilted, gap)
     det = s0 * s2 - s1 * s1
     flat = det <= 1e-12 * s0 * s2 + 1e-300
-    line = k * (s2[:, None] - s1[:, None] * gap)
-    mean = k / np.where(s0 > 0, s0, 1.0)[:, None]
-    return np.where(flat[:, None], mean, line / np.where(flat, 1.0, det)[:, None])
+    safe = np.where(flat, 1.0, det)
+    # rows a k + b k (x - g); a flat window has a = 1 / s0 and b = 0
+    a = np.where(flat, 1.0 / np.where(s0 > 0, s0, 1.0), s2 / safe)
+    b = np.where(flat, 0.0, -s1 / safe)
+    k *= a[:, None]
+    tilted *= b[:, None]
+    k += tilted
+    return k

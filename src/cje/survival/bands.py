@@ -71,7 +71,7 @@ def error_band(
 
 def weighted_quantile_of(values: FloatArray, mass: FloatArray, q: float) -> float:
     """Quantile of `values` under weights `mass`: smallest value whose share reaches q."""
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)
     share = np.cumsum(mass[order])
     index = int(np.searchsorted(share, q * share[-1] * (1 - 1e-12)))
     return float(values[order][min(index, len(values) - 1)])

@@ -59,7 +59,7 @@ def censoring_test(
     statistic = max(2.0 * (fit.log_likelihood - null.log_likelihood), 0.0)
     df = basis.shape[1]
     score = basis @ fit.beta
-    order = np.argsort(survival, kind="stable")
+    order = np.argsort(survival)
     low, high = score[order[3 * len(order) // 4]], score[order[len(order) // 4]]
     ratio = float(np.exp(np.clip(high - low, -20, 20)))
     return CensoringTest(statistic, df, float(chdtrc(df, statistic)), float(score.std()), ratio)

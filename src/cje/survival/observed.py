@@ -117,7 +117,7 @@ def ipcw_weights(
         )
     weights = np.zeros(len(sample))
     weights[early] = 1.0 / before[early]
-    weights[late] = 1.0 / at
+    weights[late] = 1.0 / (at if late.any() else 1.0)
     return weights
 
 
