@@ -20,13 +20,12 @@ from cje.diagnostics import (
 )
 from cje.diagnostics.transport import MIN_PROBE_LABELS
 from cje.estimators.direct import DirectEstimator, LabelPool
+from cje.estimators.plug_in import label_influence
 from cje.estimators.result import EstimationResult
 from cje.inference import Finding, Severity
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["audit_fresh"]
-
-FloatArray = NDArray[np.float64]
 
 
 def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> EstimationResult:
@@ -71,34 +70,17 @@ def _audit(policy: str, mine: NDArray[np.bool_], pool: LabelPool) -> TransportAu
     scores, labels = pool.scores[others], pool.labels[others]
     knots = isotonic_fit(scores, labels, weights)
     predicted = isotonic_predict(*knots, pool.scores[mine])
+    even = np.full(len(predicted), 1.0 / len(predicted))
+    moved = label_influence(predicted, even, isotonic_predict(*knots, scores), labels, weights)
     return audit_transport(
         policy,
         pool.labels[mine],
         predicted,
         scores=pool.scores[mine],
         weights=None if pool.weights is None else pool.weights[mine],
-        prediction_variance=_mean_prediction_variance(
-            predicted, isotonic_predict(*knots, scores), labels
-        ),
+        prediction_variance=float(moved @ moved),
         prediction_df=float(others.sum() - 1),
     )
-
-
-def _mean_prediction_variance(
-    predicted: FloatArray, fitted: FloatArray, labels: FloatArray
-) -> float:
-    r"""Variance of a mean of isotonic predictions that comes from the labels behind the fit.
-
-    An isotonic fit is a mean within each block, so a mean of predictions that puts the share
-    :math:`m_b` on block b has variance :math:`\sigma^2 \sum_b m_b^2 / n_b` (blocks taken as given);
-    a prediction between two blocks counts for the nearer one.
-    """
-    levels, block = np.unique(fitted, return_inverse=True)
-    counts = np.bincount(block)
-    middle = 0.5 * (levels[1:] + levels[:-1])
-    share = np.bincount(np.searchsorted(middle, predicted), minlength=len(levels)) / len(predicted)
-    noise = float(((labels - fitted) ** 2).sum() / max(len(labels) - len(levels), 1))
-    return noise * float((share**2 / counts).sum())
 
 
 def _transport_findings(audit: TransportAudit, borrowed: bool) -> list[Finding]:

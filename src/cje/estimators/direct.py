@@ -14,7 +14,9 @@ from cje.data.dataset import Dataset
 from cje.data.folds import get_folds
 from cje.errors import CJEError
 from cje.estimators.direct_findings import cell_findings, judge_curve
+from cje.estimators.evidence import Evidence
 from cje.estimators.label_predictor import fit_label_predictor
+from cje.estimators.plug_in import label_influence
 from cje.estimators.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
 from cje.estimators.result import EstimationResult
 from cje.estimators.rows import cells_of, covariate_matrix, draw_weights, require_scores
@@ -64,6 +66,7 @@ class _Cell:
     label_variance: float | None
     unseen_variance: float  # variance granted where identical labels show none
     leave_one_out: FloatArray | None  # borrowed: values without each label fold
+    by_label: FloatArray | None  # borrowed: influence of each of the data set's own labels
 
 
 class DirectEstimator:
@@ -141,8 +144,12 @@ class DirectEstimator:
         data = self.dataset
         self._fit()
         result = self._estimate(data.policy.compact())
-        curve = judge_curve(self.predictor_, data.judge_scale, data.oracle_scale)
-        return result.with_(curves={"judge": curve})
+        occupied = np.flatnonzero(self.predictor_.shares > 0)
+        curve = judge_curve(
+            self.predictor_.model, occupied, data.judge_scale, data.oracle_scale
+        )
+        evidence = Evidence(data, self._labels.rows, self._labels.prediction)
+        return result.with_(curves={"judge": curve}, evidence=evidence)
 
     def estimate_by(self, column: str) -> EstimationResult:
         """The value of every policy within each level of a subgroup column, f shared by all."""
@@ -266,6 +273,7 @@ class DirectEstimator:
             variance,
             _unseen_variance(n) if np.ptp(cell.label) == 0.0 else 0.0,
             None,
+            None,
         )
 
     def _borrowed(self, rows: IntArray, row_weight: FloatArray | None, n_labels: int) -> _Cell:
@@ -277,13 +285,29 @@ class DirectEstimator:
         value = float(u @ reward)
         occupied = np.flatnonzero(self.predictor_.shares > 0)
         without = np.array([u @ model.folds[k].predict(scores, x) for k in occupied])
-        return _Cell(value, u * (reward - value), rows, n_labels, None, None, None, 0.0, without)
+        pool = self.pool_
+        fitted = model.predict(pool.scores, pool.covariates)
+        moved = label_influence(reward, u, fitted, pool.labels, pool.weights)
+        return _Cell(
+            value,
+            u * (reward - value),
+            rows,
+            n_labels,
+            None,
+            None,
+            None,
+            0.0,
+            without,
+            moved[: pool.n_own],
+        )
 
     def _result(
         self, cells: Codes, prompts: Codes, done: list[_Cell], influence: FloatArray
     ) -> EstimationResult:
         scale, names = self.dataset.oracle_scale, cells.names
         extra, extra_df = _extra_covariance(done)
+        if extra is not None:
+            self._share_labels(extra, done, influence, prompts)
         estimate = InfluenceEstimate(
             names,
             np.array([cell.value for cell in done]),
@@ -310,6 +334,25 @@ class DirectEstimator:
             },
             findings=cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
         )
+
+    def _share_labels(
+        self, extra: FloatArray, done: list[_Cell], influence: FloatArray, prompts: Codes
+    ) -> None:
+        """Covariance of a borrowed value with the rectified ones that rest on the same labels.
+
+        Without it a difference between the two counts the noise of shared labels twice. The label
+        influence of the borrowed value is scaled to the jackknife's variance.
+        """
+        clusters = prompts.codes[self._labels.rows]
+        rectified = [k for k, cell in enumerate(done) if cell.by_label is None]
+        for k, cell in enumerate(done):
+            if cell.by_label is None:
+                continue
+            moved = cluster_sums(cell.by_label, clusters, prompts.n_names)
+            size = float(moved @ moved)
+            if size > 0:
+                shared = np.sqrt(extra[k, k] / size) * (moved @ influence[:, rectified])
+                extra[k, rectified] = extra[rectified, k] = shared
 
     def _diagnostics(
         self, names: Sequence[str], done: list[_Cell], estimate: InfluenceEstimate
