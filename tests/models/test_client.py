@@ -20,7 +20,7 @@ from cje.models import (
     run_sync,
     with_retries,
 )
-from tests.server import Faults, TestServer
+from tests.server import Faults, Quirks, TestServer
 
 ASK = [{"role": "user", "content": "Can you help me?"}]
 
@@ -90,6 +90,21 @@ def test_a_wrong_key_is_fatal_and_the_key_is_in_no_message_and_no_log(
     assert "environment variable" in str(caught.value)
     for text in (str(caught.value), repr(endpoint), str(endpoint.identity()), caplog.text):
         assert secret not in text
+
+
+def test_reasoning_models_get_the_new_name_of_the_token_limit() -> None:
+    with TestServer(quirk="reasoning") as server:
+        client = make_client(Endpoint("openai-compatible", "base", base_url=server.base_url))
+        for seed in range(3):
+            assert run_sync(client.chat(ASK, max_tokens=8, seed=seed)).text
+        run_sync(client.aclose())
+        assert sum(server.calls.values()) == 4  # refused once, then known
+
+
+def test_one_text_that_is_too_long_is_a_bad_row_not_the_end_of_the_run() -> None:
+    with TestServer(quirk=Quirks(context_limit=10)) as server, pytest.raises(BadOutputError) as e:
+        _chat(server.base_url)
+    assert e.value.reason == "context_too_long"
 
 
 def test_a_missing_key_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
         app.by_path[path] += 1
         token = headers.get("authorization", headers.get("x-api-key", "")).removeprefix("Bearer ")
         if app.required_key is not None and token != app.required_key:
-            self._send(401, {"error": {"message": f"wrong key {token[:4]}..."}})
+            self._send(401, {"error": {"message": f"wrong key {token}"}})
             return
         try:
             body = json.loads(raw)

@@ -27,6 +27,8 @@ class Quirks:
     tgi_prefill: bool = False
     structured_output: bool = True
     scores_at_temperature: bool = False
+    new_token_limit: bool = False  # max_completion_tokens only, as reasoning models
+    context_limit: int = 100_000  # characters
 
 
 QUIRKS: dict[str, Quirks] = {
@@ -43,4 +45,5 @@ QUIRKS: dict[str, Quirks] = {
     "tgi-prefill": Quirks(echo=False, tgi_generate=True, tgi_prefill=True),
     "ollama": Quirks(echo=False, gives_logprobs=False),
     "chat-only": Quirks(completions=False),
+    "reasoning": Quirks(completions=False, new_token_limit=True),
 }

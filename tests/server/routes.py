@@ -70,6 +70,10 @@ class Routes:
         model = str(body.get("model", ""))
         if model.startswith("missing"):
             raise Refused(404, f"the model {model} does not exist")
+        if self.quirks.new_token_limit and "max_tokens" in body:
+            raise Refused(400, "Unsupported parameter 'max_tokens': use 'max_completion_tokens'")
+        if sum(len(m["content"]) for m in body["messages"]) > self.quirks.context_limit:
+            raise Refused(400, "This model's maximum context length is exceeded")
         if body.get("response_format") and not self.quirks.structured_output:
             raise Refused(400, "response_format is not supported")
         if model.startswith(JUDGES):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cje.judges.base import Judge, check_samples
-from cje.judges.config import JudgeConfig, parse_judge_config
+from cje.judges.config import JudgeConfig
 from cje.judges.label_slice import LabelSlice, draw_label_slice
 from cje.judges.offline import DeterministicJudge, OfflineJudge, lexical_quality
 from cje.judges.oracle import CallableOracle, CSVOracle, JoinReport, ModelOracle, OracleSource
@@ -41,7 +41,6 @@ __all__ = [
     "lexical_quality",
     "load_template",
     "make_judge",
-    "parse_judge_config",
     "parse_verdict",
     "template_names",
 ]
@@ -49,7 +48,7 @@ __all__ = [
 
 def make_judge(config: JudgeConfig | Mapping[str, Any]) -> Judge:
     """The judge a config describes."""
-    parsed = parse_judge_config(config)
+    parsed = JudgeConfig.parse(config)
     if parsed.provider != "offline":
         from cje.judges.api import APIJudge
 

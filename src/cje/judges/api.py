@@ -7,7 +7,7 @@ from typing import Any
 
 from cje.errors import CJEError
 from cje.judges.base import BaseJudge
-from cje.judges.config import JudgeConfig, parse_judge_config
+from cje.judges.config import JudgeConfig
 from cje.judges.parsing import Parsed, parse_verdict
 from cje.judges.template import JudgeTemplate, load_template
 from cje.judges.verdict import Verdict, moments_from_logprobs, variance_from_interval
@@ -34,7 +34,7 @@ class APIJudge(BaseJudge):
     """
 
     def __init__(self, config: JudgeConfig | Mapping[str, Any], *, concurrency: int = 16) -> None:
-        self.config = parse_judge_config(config)
+        self.config = JudgeConfig.parse(config)
         template = load_template(self.config.template)
         if self.config.scale is not None:
             template = template.with_scale(*self.config.scale)
@@ -93,17 +93,16 @@ class APIJudge(BaseJudge):
         if self.config.variance == "logprobs":
             parameters |= {"logprobs": True, "top_logprobs": 20}
         messages = [{"role": "user", "content": prompt}]
-        if self._structured:
-            try:
-                answer = await self.client.chat(
-                    messages, **parameters, response_format=self._schema()
-                )
-                return _accepted(answer)
-            except FatalError as error:
-                if error.status not in (400, 422):
-                    raise
-                self._structured = False  # this server knows no schemas: words, from now on
-        return _accepted(await self.client.chat(messages, **parameters))
+        if not self._structured:
+            return _accepted(await self.client.chat(messages, **parameters))
+        try:
+            answer = await self.client.chat(messages, **parameters, response_format=self._schema())
+        except FatalError as error:
+            if error.status not in (400, 422):
+                raise
+            answer = await self.client.chat(messages, **parameters)
+            self._structured = False  # words work and schemas do not: words, from now on
+        return _accepted(answer)
 
     def _verdict(self, answer: Completion, parsed: Parsed) -> Verdict:
         score, variance = parsed.value, None

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from cje.errors import CJEError
 from cje.judges.verdict import VarianceMethod
-from cje.models import PROVIDERS, Endpoint
-from cje.models.config_faults import config_faults
+from cje.models.endpoint_config import EndpointConfig
 
-__all__ = ["JudgeConfig", "parse_judge_config"]
+__all__ = ["JudgeConfig"]
 
 
-class JudgeConfig(BaseModel):
+class JudgeConfig(EndpointConfig):
     """A judge: which model, which question, and where its variance comes from.
 
     Attributes
@@ -36,17 +33,10 @@ class JudgeConfig(BaseModel):
         ``score = bias[0] + bias[1] * quality + noise``, cut to [0, 1].
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    in_process: ClassVar[str] = "offline"
 
     name: str = "judge"
-    provider: str = "openai"
     model: str = "offline"
-    base_url: str | None = None
-    api_key_env: str | None = None
-    api_version: str | None = None
-    revision: str | None = None
-    timeout: float = Field(60.0, gt=0)
-    extra_body: dict[str, Any] | None = None
     template: str = "comprehensive_judge"
     scale: tuple[float, float] | None = None
     rubric: str | None = None
@@ -58,13 +48,6 @@ class JudgeConfig(BaseModel):
     seed: int = 0
     bias: tuple[float, float] = (0.0, 1.0)
     noise: float = Field(0.1, ge=0)
-
-    @field_validator("provider")
-    @classmethod
-    def _known_provider(cls, value: str) -> str:
-        if value != "offline" and value not in PROVIDERS:
-            raise ValueError(f"unknown provider {value!r}: use offline or one of {list(PROVIDERS)}")
-        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -87,21 +70,3 @@ class JudgeConfig(BaseModel):
     def sampling_temperature(self) -> float:
         default = 1.0 if self.variance == "samples" else 0.0
         return default if self.temperature is None else self.temperature
-
-    def endpoint_record(self) -> Endpoint:
-        """The server part."""
-        return Endpoint(
-            provider=self.provider, model=self.model, base_url=self.base_url,
-            api_key_env=self.api_key_env, api_version=self.api_version, timeout=self.timeout,
-            revision=self.revision, extra_body=self.extra_body,
-        )  # fmt: skip
-
-
-def parse_judge_config(config: JudgeConfig | Mapping[str, Any]) -> JudgeConfig:
-    """A `JudgeConfig` from a mapping, with one plain error for all that is wrong in it."""
-    if isinstance(config, JudgeConfig):
-        return config
-    try:
-        return JudgeConfig.model_validate(dict(config))
-    except ValidationError as error:
-        raise CJEError(f"the judge's configuration is wrong: {config_faults(error)}") from error

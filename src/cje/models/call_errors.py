@@ -19,6 +19,11 @@ __all__ = [
     "parse_retry_after",
 ]
 
+# A refusal of this one text: the next row may be fine.
+_ROW_REASONS = {
+    "context_too_long": ("context length", "context_length", "maximum context", "too long"),
+    "content_filter": ("content_filter", "content management policy"),
+}
 Kind = Literal["rate_limit", "transient", "bad_answer", "fatal"]
 
 
@@ -125,6 +130,12 @@ def error_from_status(
             f"the server failed with status {status} ({detail})", reason=f"http_{status}",
             status=status, retry_after=wait, where=where,
         )  # fmt: skip
+    for reason, words in _ROW_REASONS.items():
+        if status in (400, 413, 422) and any(word in detail.lower() for word in words):
+            return BadOutputError(
+                f"the server takes no answer to this row ({detail})", reason=reason,
+                status=status, where=where,
+            )  # fmt: skip
     hints = {
         401: "the key is missing or wrong: set the environment variable the config names",
         403: "this key may not use this model",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cje.errors import CJEError
+from cje.models.call_errors import FatalError
 from cje.models.client import Completion, Message, read_chat, read_completion
 from cje.models.endpoint import JSON
 from cje.models.sdk_client import SDKClient
@@ -18,6 +19,7 @@ class OpenAIClient(SDKClient):
 
     module = "openai"
     extra = "api"
+    _new_token_limit = False
 
     def _build(self, options: dict[str, Any]) -> Any:
         if self.endpoint.protocol != "azure":
@@ -31,7 +33,17 @@ class OpenAIClient(SDKClient):
     async def chat(self, messages: Sequence[Message], **parameters: JSON) -> Completion:
         """One chat completion."""
         body = {"model": self.endpoint.model, "messages": list(messages), **parameters}
-        return read_chat(await self.post("/chat/completions", body), self.endpoint.label)
+        if self._new_token_limit and "max_tokens" in body:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        try:
+            answer = await self.post("/chat/completions", body)
+        except FatalError as error:
+            # Reasoning models refuse the old name of the limit, and name the new one.
+            if self._new_token_limit or "max_completion_tokens" not in error.what:
+                raise
+            self._new_token_limit = True
+            return await self.chat(messages, **parameters)
+        return read_chat(answer, self.endpoint.label)
 
     async def complete(self, prompt: str | Sequence[int], **parameters: JSON) -> Completion:
         """One text completion (without echo)."""

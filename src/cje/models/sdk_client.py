@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,7 +17,7 @@ from cje.models.endpoint import JSON, Endpoint
 __all__ = ["SDKClient"]
 
 
-class SDKClient:
+class SDKClient(ABC):
     """One attempt of one call; the body is read as plain JSON and checked by us.
 
     The SDK does the transport (keys, addresses, connection pool) with `max_retries=0`. Its typed
@@ -35,9 +36,9 @@ class SDKClient:
         # A connection pool belongs to one event loop: keep one SDK client a loop.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
+    @abstractmethod
     def _build(self, options: dict[str, Any]) -> Any:
         """The SDK's client for this endpoint."""
-        raise AssertionError("a subclass builds its own client")
 
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()
@@ -73,11 +74,17 @@ class SDKClient:
         if isinstance(error, self._sdk.APITimeoutError):
             return self._timed_out(where)
         if isinstance(error, self._sdk.APIStatusError):
-            text = error.response.text
+            text = self._without_key(error.response.text)
             return error_from_status(error.status_code, error.response.headers, text, where=where)
         # The cause's type says enough; its text may quote the request.
         cause = type(error.__cause__ or error).__name__
         return RetryableError(f"the connection failed ({cause})", reason="connection", where=where)
+
+    def _without_key(self, text: str) -> str:
+        """Some servers quote the key they did not like."""
+        if self.endpoint.key_variable() is None:
+            return text
+        return text.replace(self.endpoint.read_key(), "[key]")
 
     def _timed_out(self, where: str) -> RetryableError:
         return RetryableError(

@@ -12,7 +12,7 @@ from cje.policies.canaries import (
     replicate_noise_canary,
     self_ratio_canary,
 )
-from cje.policies.config import PolicyConfig, parse_policy_config, render_prompt
+from cje.policies.config import PolicyConfig, render_prompt
 from cje.policies.ngram import NgramPolicy
 from cje.policies.ngram_model import NgramModel
 from cje.policies.sampler import MultiTargetSampler, PolicyRunner, make_multi_sampler, make_runner
@@ -35,7 +35,6 @@ __all__ = [
     "identical_weights_canary",
     "make_multi_sampler",
     "make_runner",
-    "parse_policy_config",
     "render_prompt",
     "replicate_noise_canary",
     "self_ratio_canary",

@@ -21,7 +21,7 @@ from cje.models import (
 )
 from cje.models.client import read_usage
 from cje.policies.answers import Generation, LogProb
-from cje.policies.config import PolicyConfig, ScoringForm, parse_policy_config, render_prompt
+from cje.policies.config import PolicyConfig, ScoringForm, render_prompt
 from cje.policies.probe import Capability, probe
 from cje.policies.scored_tokens import ScoredToken, Span, find_response, read_scored, sum_span
 
@@ -41,7 +41,7 @@ class APIPolicyRunner:
     """
 
     def __init__(self, config: PolicyConfig | Mapping[str, Any]) -> None:
-        self.config = parse_policy_config(config)
+        self.config = PolicyConfig.parse(config)
         self.name, self.provider = self.config.name, self.config.provider
         self.client: Any = make_client(self.config.endpoint_record())
         self._capability: Capability | None = None

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field
 
 from cje.errors import CJEError
-from cje.models import PROVIDERS, Endpoint
-from cje.models.config_faults import config_faults
+from cje.models.endpoint_config import EndpointConfig
 
-__all__ = ["PolicyConfig", "ScoringForm", "parse_policy_config", "render_prompt"]
+__all__ = ["PolicyConfig", "ScoringForm", "render_prompt"]
 
 ScoringForm = Literal["echo0", "echo1", "prompt_logprobs", "sglang", "tgi"]
 #: End-of-turn text of the templates we ship: what a complete response is followed by.
 _TEMPLATE_EOS = {"raw": None, "chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
 
 
-class PolicyConfig(BaseModel):
+class PolicyConfig(EndpointConfig):
     """A policy: which model, how it samples, how its prompt is rendered, how it is scored.
 
     Attributes
@@ -43,17 +41,10 @@ class PolicyConfig(BaseModel):
         The scoring form; ``None`` finds one with a probe.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    in_process: ClassVar[str] = "ngram"
 
     name: str = Field(min_length=1)
-    provider: str = "openai"
     model: str = "ngram"
-    base_url: str | None = None
-    api_key_env: str | None = None
-    api_version: str | None = None
-    revision: str | None = None
-    timeout: float = Field(60.0, gt=0)
-    extra_body: dict[str, Any] | None = None
     temperature: float = Field(1.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
     max_tokens: int = Field(256, ge=1)
@@ -69,43 +60,15 @@ class PolicyConfig(BaseModel):
     smoothing: float = Field(1.0, gt=0)
     boost: dict[str, float] | None = None
 
-    @field_validator("provider")
-    @classmethod
-    def _known_provider(cls, value: str) -> str:
-        if value != "ngram" and value not in PROVIDERS:
-            raise ValueError(f"unknown provider {value!r}: use ngram or one of {list(PROVIDERS)}")
-        return value
-
     @property
     def eos_text(self) -> str | None:
         """The end-of-sequence text; ``auto`` takes it from a template we ship."""
         return _TEMPLATE_EOS.get(self.template) if self.eos == "auto" else self.eos
 
-    def endpoint_record(self) -> Endpoint:
-        """The server part."""
-        return Endpoint(
-            provider=self.provider, model=self.model, base_url=self.base_url,
-            api_key_env=self.api_key_env, api_version=self.api_version, timeout=self.timeout,
-            revision=self.revision, extra_body=self.extra_body,
-        )  # fmt: skip
-
     def same_distribution(self, other: PolicyConfig) -> bool:
         """Whether two configs describe the same policy (an A/A check), whatever their names."""
         aside = {"name", "timeout", "api_key_env"}
         return self.model_dump(exclude=aside) == other.model_dump(exclude=aside)
-
-
-def parse_policy_config(config: PolicyConfig | Mapping[str, Any]) -> PolicyConfig:
-    """A `PolicyConfig` from a mapping, with one plain error for all that is wrong in it."""
-    if isinstance(config, PolicyConfig):
-        return config
-    try:
-        return PolicyConfig.model_validate(dict(config))
-    except ValidationError as error:
-        raise CJEError(
-            f"the policy's configuration is wrong: {config_faults(error)}",
-            where=str(config.get("name")),
-        ) from error
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cje.errors import CJEError
 from cje.models import JSON, ModelCallError, gather_bounded, run_sync, with_retries
 from cje.policies.answers import Generation, LogProb
-from cje.policies.config import PolicyConfig, parse_policy_config
+from cje.policies.config import PolicyConfig
 from cje.policies.ngram import NgramPolicy, read_corpus
 from cje.policies.ngram_model import NgramModel
 
@@ -144,7 +144,7 @@ class MultiTargetSampler:
 
 def make_runner(config: PolicyConfig | Mapping[str, Any]) -> PolicyRunner:
     """The runner a config describes: `NgramPolicy` in this process, or `APIPolicyRunner`."""
-    parsed = parse_policy_config(config)
+    parsed = PolicyConfig.parse(config)
     if parsed.provider != "ngram":
         from cje.policies.api import APIPolicyRunner
 
@@ -171,7 +171,7 @@ def make_multi_sampler(
 
     A ratio of probabilities means something only if both count the same event.
     """
-    parsed = [parse_policy_config(config) for config in configs]
+    parsed = [PolicyConfig.parse(config) for config in configs]
     for field in ("eos_text", "bos"):
         values = {config.name: getattr(config, field) for config in parsed}
         if len(set(values.values())) > 1:

@@ -18,7 +18,7 @@ from cje.judges import (
     check_samples,
 )
 from cje.judges.api import APIJudge
-from cje.models.config_faults import config_faults
+from cje.models.endpoint_config import config_faults
 
 __all__ = [
     "DeterministicJudge",

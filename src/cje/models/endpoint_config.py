@@ -1,0 +1,71 @@
+"""The part of a configuration that says which server to call; judges and policies share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from cje.errors import CJEError
+from cje.models.endpoint import PROVIDERS, Endpoint
+
+__all__ = ["EndpointConfig", "config_faults"]
+
+
+class EndpointConfig(BaseModel):
+    """Provider, model and address. Unknown fields are errors; there is no field for a key."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    in_process: ClassVar[str] = ""  # the provider that needs no server
+
+    provider: str = "openai"
+    model: str = ""
+    base_url: str | None = None
+    api_key_env: str | None = None
+    api_version: str | None = None
+    revision: str | None = None
+    timeout: float = Field(60.0, gt=0)
+    extra_body: dict[str, Any] | None = None
+
+    @field_validator("provider")
+    @classmethod
+    def _known_provider(cls, value: str) -> str:
+        if value != cls.in_process and value not in PROVIDERS:
+            known = ", ".join([cls.in_process, *PROVIDERS])
+            raise ValueError(f"unknown provider {value!r}: use one of {known}")
+        return value
+
+    def endpoint_record(self) -> Endpoint:
+        """The server part."""
+        return Endpoint(
+            provider=self.provider,
+            model=self.model,
+            base_url=self.base_url,
+            api_key_env=self.api_key_env,
+            api_version=self.api_version,
+            timeout=self.timeout,
+            revision=self.revision,
+            extra_body=self.extra_body,
+        )
+
+    @classmethod
+    def parse(cls, config: Self | Mapping[str, Any]) -> Self:
+        """From a mapping, with one plain error for all that is wrong in it."""
+        if isinstance(config, cls):
+            return config
+        values = dict(config)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise CJEError(
+                f"{cls.__name__} is wrong: {config_faults(error)}", where=values.get("name")
+            ) from error
+
+
+def config_faults(error: ValidationError) -> str:
+    """``field: what is wrong`` for every fault pydantic found; values are not repeated."""
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'config'}: {fault['msg']}"
+        for fault in error.errors(include_input=False, include_url=False)
+    )
