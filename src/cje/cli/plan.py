@@ -117,7 +117,7 @@ def _from_pilot(
         f"pilot: {found['pilot_labels']} labels, sd {quality['sd']:.3g}, "
         f"the judge explains {quality['r2']:.0%} of the variance\n\n"
         + _words(found["design"])
-        + "\n\nthe pilot leaves open (80% of resamples): "
+        + "\n\nthe pilot leaves open (about 80% sure): "
         f"{found['labels_range'][0]:,} to {found['labels_range'][1]:,} labels, "
         f"{found['prompts_range'][0]:,} to {found['prompts_range'][1]:,} prompts a policy\n"
         f"to be on the safe side: {found['cautious']['n_labels']:,} labels and "
