@@ -93,12 +93,16 @@ def _by_bucket(scores: FloatArray) -> ScoreCells | None:
     stops = [*range(_PROBE, len(scores), _BLOCK), len(scores)]
     for start, stop in zip([0, *stops[:-1]], stops, strict=True):  # blocks stay in cache
         part = scores[start:stop]
-        here = ((part - low) / width).astype(np.int64)
-        fresh = np.isnan(value[here])
-        value[here[fresh]] = part[fresh]
-        if (value[here] != part).any():
-            return None
-        bucket[start:stop] = here
+        here = bucket[start:stop]
+        np.divide(part - low, width, out=here, casting="unsafe")
+        differs = value[here] != part
+        if differs.any():  # scores not met so far, or two in one bucket
+            new = here[differs]
+            if not np.isnan(value[new]).all():
+                return None
+            value[new] = part[differs]
+            if (value[new] != part[differs]).any():
+                return None
     size = np.bincount(bucket, minlength=_BUCKETS)
     used = size > 0
     number = np.cumsum(used) - 1

@@ -186,7 +186,7 @@ class SIMCalibrator:
         """
         raw, calibrated, single = self._fit(weights, scores, rewards, residuals, fold_ids)
         info = self._info(raw, calibrated, single)
-        return calibrated[:, 0] if single else calibrated, info
+        return calibrated[0] if single else np.stack(calibrated, axis=1), info
 
     transform = fit_transform
 
@@ -216,7 +216,7 @@ class SIMCalibrator:
         rewards: ArrayLike | None,
         residuals: ArrayLike | None,
         fold_ids: ArrayLike | None,
-    ) -> tuple[FloatArray, FloatArray, bool]:
+    ) -> tuple[FloatArray, list[FloatArray], bool]:
         if self.config.objective == "variance":
             warnings.warn(
                 "objective='variance' prefers nearly constant weights and biases the estimate "
@@ -231,12 +231,13 @@ class SIMCalibrator:
         grid = FoldGrid.build(cells, *self._folds(fold_ids, cells))
         self.score_range_ = (float(cells.x[0]), float(cells.x[-1]))
         self.fits_: list[_PolicyFit] = []
-        calibrated = np.empty((n, n_policies), order="F")
+        columns = []
         for k in range(n_policies):
             h = None if outcome is None else outcome[:, min(k, outcome.shape[1] - 1)]
-            fit, calibrated[:, k] = self._fit_policy(grid, raw[:, k], h, residuals is not None)
+            fit, column = self._fit_policy(grid, raw[:, k], h, residuals is not None)
             self.fits_.append(fit)
-        return raw, calibrated, single
+            columns.append(column)
+        return raw, columns, single
 
     def _fit_policy(
         self, grid: FoldGrid, raw: FloatArray, outcome: FloatArray | None, is_residual: bool
@@ -301,8 +302,11 @@ class SIMCalibrator:
     def _folds(self, fold_ids: ArrayLike | None, cells: ScoreCells) -> tuple[IntArray, int]:
         n = cells.n_rows
         if fold_ids is None:
-            place = np.arange(n) if cells.has_ties else cells.cell
-            return place % self.config.n_folds, self.config.n_folds
+            n_folds = self.config.n_folds
+            if cells.has_ties:
+                turns = np.broadcast_to(np.arange(n_folds), (n // n_folds + 1, n_folds))
+                return turns.reshape(-1)[:n], n_folds
+            return cells.cell % n_folds, n_folds
         folds = np.asarray(fold_ids)
         if folds.shape != (n,) or folds.dtype.kind not in "iu" or folds.min() < 0:
             raise CJEError("fold_ids must hold one non-negative integer a row", value=folds.shape)
@@ -312,12 +316,12 @@ class SIMCalibrator:
 
     # ---- words -------------------------------------------------------------------------------
 
-    def _info(self, raw: FloatArray, calibrated: FloatArray, single: bool) -> dict[str, Any]:
+    def _info(self, raw: FloatArray, calibrated: list[FloatArray], single: bool) -> dict[str, Any]:
         n = len(raw)
         before = np.array(
             [_mean_one_variance(raw[:, k], fit.scale) for k, fit in enumerate(self.fits_)]
         )
-        after = np.array([_mean_one_variance(column) for column in calibrated.T])
+        after = np.array([_mean_one_variance(column) for column in calibrated])
         cap = self.config.tightest_cap()
         columns: dict[str, Any] = {
             "mixture_weights": np.stack([fit.mixture for fit in self.fits_]),
@@ -388,7 +392,7 @@ def _mix_raw(curve: FloatArray, raw: FloatArray, share: float) -> FloatArray:
 
 def _mean_one_variance(weights: FloatArray, mean: float = 1.0) -> float:
     """Variance of weights / mean, whose mean is one: E[w^2] - 1, without temporaries."""
-    return max(float(np.dot(weights, weights)) / (len(weights) * mean * mean) - 1.0, 0.0)
+    return max(float(np.einsum("i,i", weights, weights)) / (len(weights) * mean * mean) - 1.0, 0.0)
 
 
 def _knots(values: FloatArray, starts: IntArray, cells: ScoreCells) -> Knots:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from cje.calibration.isotonic import pav_blocks
 from cje.calibration.score_cells import ScoreCells
@@ -57,7 +58,12 @@ class Shape:
         self, x: FloatArray, means: FloatArray, counts: FloatArray
     ) -> tuple[FloatArray, IntArray]:
         """Block values and block starts over cells in score order; every piece keeps its mean."""
-        return _fit_pieces(x, means, counts, self.pieces)
+        values, starts = [], []
+        for piece, up in _piece_slices(x, self.pieces):
+            v, s = pav_blocks(means[piece], counts[piece], increasing=up)
+            values.append(v)
+            starts.append(s + piece.start)
+        return np.concatenate(values), np.concatenate(starts)
 
 
 @dataclass(frozen=True)
@@ -100,8 +106,11 @@ class FoldGrid:
                 continue
             x = self.x[live]
             mean = (total_w - weight_sums[:, f])[live] / n[live]
-            values, starts = _fit_pieces(x, mean, n[live], pieces)
-            fitted = np.repeat(values, np.diff(starts, append=len(x)))
+            fitted = np.empty(len(x))
+            for piece, up in _piece_slices(x, pieces):
+                fitted[piece] = isotonic_regression(
+                    mean[piece], weights=n[live][piece], increasing=up
+                ).x
             curve[:, f] = fitted if live.all() else isotonic_predict(x, fitted, self.x)
         return curve
 
@@ -203,18 +212,16 @@ def variance_mixture(
     return simplex_qp(_ridge(sigma, ridge_lambda))
 
 
-def _fit_pieces(
-    x: FloatArray, means: FloatArray, counts: FloatArray, pieces: tuple[tuple[float, bool], ...]
-) -> tuple[FloatArray, IntArray]:
-    cuts = [int(np.searchsorted(x, start)) for start, _ in pieces[1:]]
-    edges = [0, *cuts, len(x)]
-    values, starts = [], []
-    for (_, increasing), a, b in zip(pieces, edges[:-1], edges[1:], strict=True):
-        if b > a:
-            v, s = pav_blocks(means[a:b], counts[a:b], increasing=increasing)
-            values.append(v)
-            starts.append(s + a)
-    return np.concatenate(values), np.concatenate(starts)
+def _piece_slices(
+    x: FloatArray, pieces: tuple[tuple[float, bool], ...]
+) -> list[tuple[slice, bool]]:
+    """The cells of each piece that has any, and whether it rises."""
+    edges = [0, *(int(x.searchsorted(start)) for start, _ in pieces[1:]), len(x)]
+    return [
+        (slice(a, b), up)
+        for (_, up), a, b in zip(pieces, edges[:-1], edges[1:], strict=True)
+        if b > a
+    ]
 
 
 def _best_turn(grid: FoldGrid, w: FloatArray) -> tuple[tuple[float, bool], ...] | None:
