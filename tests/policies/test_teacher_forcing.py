@@ -156,6 +156,21 @@ def test_a_token_across_the_boundary_is_counted_or_refused() -> None:
     assert caught.value.reason == "boundary_inside_token"
 
 
+@pytest.mark.parametrize(
+    ("context", "response", "reason"),
+    [("", ANSWER, "empty_prompt"), ("\ud800", ANSWER, "not_unicode"), (ASK, "", "empty_response")],
+)
+def test_texts_that_cannot_be_scored_are_bad_rows_not_crashes(
+    context: str, response: str, reason: str
+) -> None:
+    with TestServer() as server:
+        runner = _runner(server, eos=None)
+        with pytest.raises(BadOutputError) as caught:
+            runner.log_prob(context, response)
+        run_sync(runner.aclose())
+    assert caught.value.reason == reason
+
+
 def test_logged_token_ids_are_scored_as_they_are() -> None:
     with TestServer(quirk="vllm") as server:
         runner = _runner(server, "vllm", max_tokens=12)

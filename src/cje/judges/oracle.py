@@ -153,7 +153,10 @@ class CSVOracle:
 
     def identity(self) -> dict[str, JSON]:
         content = repr(sorted(self._values.items()))
-        return {"oracle": "csv", "labels": sha256(content.encode()).hexdigest()}
+        return {
+            "oracle": "csv",
+            "labels": sha256(content.encode("utf-8", "surrogatepass")).hexdigest(),
+        }
 
 
 def _read_labels(

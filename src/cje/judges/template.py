@@ -42,7 +42,9 @@ class JudgeTemplate:
 
     @property
     def digest(self) -> str:
-        return sha256(f"{self.text}|{self.low!r}|{self.high!r}".encode()).hexdigest()
+        return sha256(
+            f"{self.text}|{self.low!r}|{self.high!r}".encode("utf-8", "surrogatepass")
+        ).hexdigest()
 
     def with_scale(self, low: float, high: float) -> JudgeTemplate:
         """The same question on another scale."""
@@ -72,7 +74,7 @@ def _nonce(*texts: str) -> str:
     """A tag suffix that occurs in none of the texts; the same texts give the same one."""
     seed = "\x1f".join(texts)
     for attempt in range(1000):
-        tag = sha256(f"{attempt}|{seed}".encode()).hexdigest()[:12]
+        tag = sha256(f"{attempt}|{seed}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
         if tag not in seed:
             return tag
     raise AssertionError("a text cannot contain a thousand hashes of itself")

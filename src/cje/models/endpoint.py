@@ -186,4 +186,4 @@ def call_seed(*parts: object) -> int:
     (True, False)
     """
     text = "\x1f".join(repr(part) for part in parts)
-    return int.from_bytes(sha256(text.encode()).digest()[:4], "big") >> 1
+    return int.from_bytes(sha256(text.encode("utf-8", "surrogatepass")).digest()[:4], "big") >> 1

@@ -11,7 +11,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from cje.errors import require_extra
-from cje.models.call_errors import ModelCallError, RetryableError, error_from_status
+from cje.models.call_errors import (
+    BadOutputError,
+    ModelCallError,
+    RetryableError,
+    error_from_status,
+)
 from cje.models.endpoint import JSON, Endpoint
 
 __all__ = ["SDKClient"]
@@ -66,6 +71,11 @@ class SDKClient(ABC):
                 response = await client.post(url, cast_to=self._response_type, body=full)
         except TimeoutError as error:
             raise self._timed_out(where) from error
+        except UnicodeEncodeError as error:
+            raise BadOutputError(
+                "the text holds a lone surrogate and cannot be sent", reason="not_unicode",
+                where=where,
+            ) from error  # fmt: skip
         except self._base_error as error:
             raise self._typed(error, where) from error
         return _read_json(response, where)

@@ -246,7 +246,7 @@ class APIPolicyRunner:
             "temperature": config.temperature,
             "top_p": config.top_p,
             "max_tokens": config.max_tokens,
-            "template": sha256(template.encode()).hexdigest(),
+            "template": sha256(template.encode("utf-8", "surrogatepass")).hexdigest(),
             "endpoint": config.endpoint,
             "eos": config.eos_text,
             "bos": config.bos,

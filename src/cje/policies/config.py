@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from cje.errors import CJEError
+from cje.models.call_errors import BadOutputError
 from cje.models.endpoint_config import EndpointConfig
 
 __all__ = ["PolicyConfig", "ScoringForm", "render_prompt"]
@@ -107,8 +108,9 @@ def render_prompt(config: PolicyConfig, context: str) -> str:
             "the prompt template cannot be rendered", where=config.name, hint=str(error)
         ) from error
     if not text:
-        raise CJEError(
+        raise BadOutputError(  # one row's context, not the configuration
             "the rendered prompt is empty, so the response's first token would have no log-prob",
+            reason="empty_prompt",
             where=config.name,
         )
     return str(text)

@@ -88,7 +88,7 @@ class NgramModel:
         lines = tuple(embedded_corpus() if corpus is None else corpus)
         if not any(line.strip() for line in lines):
             raise CJEError("the corpus is empty", hint="give at least one line of text")
-        self._digest = sha256("\n".join(lines).encode()).hexdigest()
+        self._digest = sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
         pairs = [_pair(line) for line in lines if line.strip()]
         words = sorted({word for pair in pairs for part in pair for word in part})
         self.vocabulary: tuple[str, ...] = (EOS, BOS, UNK, *words)
