@@ -38,11 +38,15 @@ def make_frame(n_prompts: int, text: str) -> pl.DataFrame:
 
 
 def peak_bytes(code: str, path: Path) -> int:
-    """Growth of a fresh process's peak memory while it runs `code` (after imports)."""
+    """Growth of a fresh process's peak memory while it runs `code` (after imports).
+
+    Linux only; `ru_maxrss` would not do, as a child inherits its parent's.
+    """
     script = (
-        "import resource, sys, polars as pl, numpy as np\nfrom cje.data import read\n"
+        "import re, sys, polars as pl, numpy as np\nfrom cje.data import read\n"
         "path = sys.argv[1]\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "status = lambda: open('/proc/self/status').read()\n"
+        "peak = lambda: 1024 * int(re.search(r'VmHWM:\\s+(\\d+)', status()).group(1))\n"
         f"before = peak()\n{code}\nprint(peak() - before)\n"
     )
     done = subprocess.run(

@@ -29,6 +29,8 @@ _UTF8_HINT = "save the file as UTF-8, or pass skip_bad_rows=True to drop and cou
 class JsonlTable:
     """A JSON Lines file; `leaves` samples it, `load` reads the columns of a plan."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, path: Path, name: str, skip_bytes: int = 0) -> None:
         self.path, self.name, self._skip = path, name, skip_bytes
 
@@ -48,6 +50,22 @@ class JsonlTable:
             self._explain_no_objects()
         leaves = survey.leaves()
         return leaves + self._late_fields({leaf.path for leaf in leaves})
+
+    def first(self) -> Mapping[str, Any] | None:
+        """The first object of the file; None where the first line is none."""
+        for line in self._lines():
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                return None
+            return row if isinstance(row, dict) else None
+        return None
+
+    def objects(self) -> list[Mapping[str, Any]]:
+        """All objects, for files of other tools, which are small; the first bad line raises."""
+        return [row for _, row in self._objects(BadRows(skip=False))]
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
         paths = set(plan.columns.values())

@@ -221,7 +221,7 @@ def _stacked(
 
 def _merged_notes(sources: Sequence[Source], plans: Sequence[Plan]) -> list[str]:
     """Each distinct note once; with the file's name where not all files share it."""
-    merged = []
+    merged = list(dict.fromkeys(note for source in sources for note in source.table.notes))
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         having = [s.table.name for s, p in zip(sources, plans, strict=True) if note in p.notes]
         everywhere = len(having) == len(plans)

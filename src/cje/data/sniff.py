@@ -18,6 +18,7 @@ FORMATS = {
     ".tsv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".eval": "eval",
 }
 
 # No evaluation row is this long; a file with such a line is something else.
@@ -76,6 +77,10 @@ def check_content(path: Path, format_: str) -> int:
     if format_ == "parquet":
         if not head.startswith(b"PAR1"):
             raise CJEError("not a Parquet file", where=where, value=head[:16])
+        return 0
+    if format_ == "eval":
+        if not head.startswith(b"PK"):
+            raise CJEError("not an Inspect AI log", where=where, value=head[:16])
         return 0
     for signature, what, hint in _SIGNATURES:
         if head.startswith(signature):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from cje.data import adapters
+from cje.data.adapters import inspect_ai
 from cje.data.jsonl import JsonlTable
 from cje.data.sniff import FORMATS, check_content, file_format
-from cje.data.tables import CsvTable, FrameTable, ParquetTable, RowsTable, Table
+from cje.data.tables import CsvTable, FrameTable, ParquetTable, RowsTable, Table, csv_header
 from cje.errors import CJEError
 
 __all__ = ["Source", "open_sources"]
@@ -83,6 +87,9 @@ def _from_path(path: Path, policy: str | None, notes: list[str]) -> list[Source]
 def _files_of(folder: Path, notes: list[str]) -> list[Path]:
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     files = [e for e in entries if e.is_file() and e.suffix.lower() in FORMATS]
+    if any(file.name.startswith("samples_") and file.suffix == ".jsonl" for file in files):
+        # lm-evaluation-harness writes its summary beside the samples
+        files = [file for file in files if not file.match("results_*.json")]
     left = [e.name for e in entries if e not in files]
     if not files:
         raise CJEError(
@@ -119,14 +126,60 @@ def _open_file(path: Path, policy: str | None) -> Source:
     name = path.name
     table: Table
     if format_ == "jsonl":
-        table = JsonlTable(path, name, mark)
+        table = _lines_table(path, name, mark)
     elif format_ == "json":
         table = _json_table(path, name)
     elif format_ == "csv":
-        table = CsvTable(path, name)
+        table = _csv_table(path, name)
+    elif format_ == "eval":
+        with _as_expected(name):
+            table = _adapted_table(inspect_ai.from_archive(path), name)
     else:
         table = ParquetTable(path, name)
     return Source(table, policy or policy_of(path), explicit=policy is not None)
+
+
+@contextmanager
+def _as_expected(name: str) -> Iterator[None]:
+    """A file that looks like a tool's but is built otherwise inside is explained."""
+    try:
+        yield
+    except CJEError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise CJEError(
+            f"the file looks like another tool's output but is not as expected ({error!r})",
+            where=name,
+            hint="export it again, or turn it into a plain table (JSONL or CSV)",
+        ) from error
+
+
+def _adapted_table(adapted: adapters.Adapted, name: str) -> Table:
+    if not adapted.rows:
+        raise CJEError(f"the file ({adapted.tool}) has no rows", where=name)
+    return RowsTable(adapted.rows, name, adapted.notes)
+
+
+def _lines_table(path: Path, name: str, mark: int) -> Table:
+    table = JsonlTable(path, name, mark)
+    first = table.first()
+    if first is not None and adapters.known_lines(first):
+        with _as_expected(name):
+            return _adapted_table(adapters.from_lines(table.objects(), path), name)
+    return table
+
+
+def _csv_table(path: Path, name: str) -> Table:
+    header, separator = csv_header(path, name)
+    if not adapters.known_table(header):
+        return CsvTable(path, name)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.reader(stream, delimiter=separator))[1:]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise CJEError(f"the CSV file cannot be read: {error}", where=name) from error
+    with _as_expected(name):
+        return _adapted_table(adapters.from_table(header, rows, path), name)
 
 
 def _json_table(path: Path, name: str) -> Table:
@@ -143,10 +196,14 @@ def _json_table(path: Path, name: str) -> Table:
         raise CJEError("the JSON is nested too deeply", where=name) from error
     except ValueError as error:
         if "Extra data" in str(error):  # one object after another: lines after all
-            return JsonlTable(path, name, check_content(path, "jsonl"))
+            return _lines_table(path, name, check_content(path, "jsonl"))
         raise CJEError(
             f"not valid JSON ({error})", where=name, hint="the file may be truncated"
         ) from error
+    with _as_expected(name):
+        adapted = adapters.from_json(content, path)
+    if adapted is not None:
+        return _adapted_table(adapted, name)
     if isinstance(content, dict):
         lists = [
             v for v in content.values() if isinstance(v, list) and v and isinstance(v[0], dict)

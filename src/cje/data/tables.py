@@ -17,7 +17,7 @@ from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
 from cje.errors import CJEError
 
-__all__ = ["CsvTable", "FrameTable", "Loaded", "ParquetTable", "RowsTable", "Table"]
+__all__ = ["CsvTable", "FrameTable", "Loaded", "ParquetTable", "RowsTable", "Table", "csv_header"]
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,10 @@ class Loaded:
 
 
 class Table(Protocol):
-    """A source of rows."""
+    """A source of rows; `notes` are sentences about how it was recognised."""
 
     name: str
+    notes: tuple[str, ...]
 
     def leaves(self) -> list[Leaf]:
         """The columns and nested fields it has."""
@@ -44,8 +45,10 @@ class Table(Protocol):
 class RowsTable:
     """A list of dicts in memory."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], name: str) -> None:
-        self.rows, self.name = rows, name
+    def __init__(
+        self, rows: Sequence[Mapping[str, Any]], name: str, notes: Sequence[str] = ()
+    ) -> None:
+        self.rows, self.name, self.notes = rows, name, tuple(notes)
 
     def leaves(self) -> list[Leaf]:
         survey = LeafSurvey()
@@ -66,6 +69,8 @@ class RowsTable:
 class FrameTable:
     """A polars frame in memory; other libraries' frames become one first."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, frame: pl.DataFrame, name: str) -> None:
         self.frame, self.name = frame, name
 
@@ -83,6 +88,8 @@ class FrameTable:
 
 class ParquetTable:
     """A Parquet file, of which only the plan's columns are read."""
+
+    notes: tuple[str, ...] = ()
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
@@ -120,9 +127,14 @@ class ParquetTable:
 class CsvTable:
     """A CSV file with a header line; comma, semicolon or tab."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
-        self.header, self.separator = self._read_header()
+        self.header, self.separator = csv_header(path, name)
+        twice = [column for column in self.header if self.header.count(column) > 1]
+        if twice:
+            raise CJEError("two columns have one name", where=name, value=twice[0])
 
     def leaves(self) -> list[Leaf]:
         return [Leaf((column,)) for column in self.header]
@@ -168,24 +180,6 @@ class CsvTable:
                 f"the CSV file cannot be read: {reason}", where=self._first_ragged(), hint=hint
             ) from error
 
-    def _read_header(self) -> tuple[list[str], str]:
-        with self.path.open("rb") as stream:
-            line = stream.readline(2**20)
-        try:
-            text = line.decode("utf-8-sig").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise CJEError(
-                "the header is not UTF-8", where=self.name, value=line[:40], hint="save it as UTF-8"
-            ) from error
-        separator = max(",\t;", key=text.count)
-        header = next(csv.reader([text], delimiter=separator), [])
-        twice = [name for name in header if header.count(name) > 1]
-        if twice:
-            raise CJEError("two columns have one name", where=self.name, value=twice[0])
-        if not any(name.strip() for name in header):
-            raise CJEError("the first line is no header", where=self.name, value=text[:60])
-        return header, separator
-
     def _check_last_line(self) -> None:
         """A line with too few cells reads as missing values; a cut-off file ends in one."""
         with self.path.open("rb") as stream:
@@ -213,3 +207,20 @@ class CsvTable:
         except (UnicodeDecodeError, csv.Error):
             return self.name
         return self.name
+
+
+def csv_header(path: Path, name: str) -> tuple[list[str], str]:
+    """Column names and separator of a CSV file."""
+    with path.open("rb") as stream:
+        line = stream.readline(2**20)
+    try:
+        text = line.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise CJEError(
+            "the header is not UTF-8", where=name, value=line[:40], hint="save it as UTF-8"
+        ) from error
+    separator = max(",\t;", key=text.count)
+    header = next(csv.reader([text], delimiter=separator), [])
+    if not any(column.strip() for column in header):
+        raise CJEError("the first line is no header", where=name, value=text[:60])
+    return header, separator

@@ -1,0 +1,40 @@
+"""DeepEval test runs (`.latest_test_run.json`, or files in DEEPEVAL_RESULTS_FOLDER)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cje.data.adapters.scores import Adapted, Response, adapted, is_human, number, text
+
+__all__ = ["from_json"]
+
+
+def from_json(content: Any, path: Path) -> Adapted | None:
+    """A test run; the policy is the hyperparameter `model`, else the file's name."""
+    run = content.get("testRunData", content) if isinstance(content, dict) else None
+    if not (isinstance(run, dict) and isinstance(run.get("testCases"), list)):
+        return None
+    cases = run["testCases"]
+    if not cases or not all(isinstance(case, dict) and "metricsData" in case for case in cases):
+        return None
+    hyperparameters = run.get("hyperparameters") or {}
+    policy = str(hyperparameters.get("model") or path.stem.lstrip("."))
+    notes = []
+    if run.get("conversationalTestCases"):
+        notes.append(f"left aside {len(run['conversationalTestCases'])} conversations")
+    return adapted(_responses(cases, policy), "a DeepEval test run", *notes)
+
+
+def _responses(cases: list[Mapping[str, Any]], policy: str) -> Iterator[Response]:
+    for i, case in enumerate(cases):
+        scores = {m["name"]: number(m.get("score")) for m in case.get("metricsData") or ()}
+        yield Response(
+            prompt_id=str(case.get("name") or f"case_{case.get('order', i)}"),
+            policy=policy,
+            judged={name: value for name, value in scores.items() if not is_human(name)},
+            human={name: value for name, value in scores.items() if is_human(name)},
+            prompt=text(case.get("input")),
+            response=text(case.get("actualOutput")),
+        )

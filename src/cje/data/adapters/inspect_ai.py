@@ -1,0 +1,138 @@
+"""Inspect AI logs: `.eval` archives and JSON; epochs are draws.
+
+Letter grades become numbers as Inspect itself maps them: C 1, P 0.5, I 0, N 0. A score that a
+person edited afterwards is that person's label; the value before the edit is the judge's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cje.data.adapters.scores import Adapted, Response, adapted, is_human, number, text
+from cje.data.convert import POLARS_FAILURES
+from cje.errors import CJEError
+
+__all__ = ["from_archive", "from_json"]
+
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_ZSTD = 93  # the zip method of recent .eval files, which the standard library cannot read
+_MAX_ENTRY_BYTES = 2**30
+
+
+def from_json(content: Any, path: Path) -> Adapted | None:
+    """A log in Inspect's JSON format."""
+    if not (isinstance(content, dict) and isinstance(content.get("eval"), dict)):
+        return None
+    if "samples" not in content or "model" not in content["eval"]:
+        return None
+    return _adapt(content, content["samples"] or [], path)
+
+
+def from_archive(path: Path) -> Adapted:
+    """A log in Inspect's `.eval` format: a zip of one JSON file a sample."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            header_name = "header.json" if "header.json" in names else "_journal/start.json"
+            header = _entry(path, archive, header_name)
+            samples = [
+                _entry(path, archive, name) for name in sorted(names) if name.startswith("samples/")
+            ]
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError, struct.error, *POLARS_FAILURES) as e:
+        raise CJEError(
+            f"the Inspect log cannot be read ({e})",
+            where=path.name,
+            hint="write it as JSON: inspect log convert --to json --output-dir OUT FILE",
+        ) from e
+    return _adapt(header, samples, path)
+
+
+def _adapt(log: Mapping[str, Any], samples: list[Any], path: Path) -> Adapted:
+    spec = log["eval"]
+    if not samples:
+        raise CJEError(
+            "the Inspect log has no samples",
+            where=path.name,
+            value=log.get("status"),
+            hint="only logs of finished runs, with samples, can be read",
+        )
+    notes = [f"Inspect task '{spec.get('task')}', model '{spec.get('model')}'"]
+    if log.get("status") not in (None, "success"):
+        notes.append(f"the run's status is '{log.get('status')}'")
+    return adapted(_responses(spec, samples), "an Inspect AI log", *notes)
+
+
+def _responses(spec: Mapping[str, Any], samples: list[Any]) -> Iterator[Response]:
+    for sample in samples:
+        judged: dict[str, float | None] = {}
+        human: dict[str, float | None] = {}
+        for name, score in (sample.get("scores") or {}).items():
+            _place(name, score, judged, human)
+        yield Response(
+            prompt_id=str(sample["id"]),
+            policy=str(spec.get("model")),
+            judged=judged,
+            human=human,
+            draw_idx=int(sample.get("epoch") or 1) - 1,
+            prompt=text(sample.get("input")),
+            response=_completion(sample.get("output") or {}),
+        )
+
+
+def _place(
+    name: str, score: Mapping[str, Any], judged: dict[str, Any], human: dict[str, Any]
+) -> None:
+    """A scorer's score; and the label of whoever edited it."""
+    value = score.get("value")
+    values = value if isinstance(value, dict) else {None: value}
+    for part, single in values.items():
+        full = name if part is None else f"{name}.{part}"
+        (human if is_human(full) else judged)[full] = _grade(single)
+    edits = [edit for edit in score.get("history") or () if edit.get("provenance")]
+    if edits and not isinstance(value, dict) and name in judged:
+        author = (edits[-1]["provenance"] or {}).get("author") or "editor"
+        human[f"edited by {author}"] = _grade(value)
+        judged[name] = _grade(score["history"][0].get("value"))
+
+
+def _grade(value: Any) -> float | None:
+    if isinstance(value, str) and value.strip().upper() in _GRADES:
+        return _GRADES[value.strip().upper()]
+    return number(value)
+
+
+def _completion(output: Mapping[str, Any]) -> str:
+    if output.get("completion"):
+        return text(output["completion"])
+    choices = output.get("choices") or [{}]
+    return text((choices[0].get("message") or {}).get("content"))
+
+
+def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
+    info = archive.getinfo(name)
+    if info.file_size > _MAX_ENTRY_BYTES:
+        raise ValueError(f"{name} is larger than {_MAX_ENTRY_BYTES // 2**20} MB")
+    if info.compress_type != _ZSTD:
+        return json.loads(archive.read(info))
+    with path.open("rb") as stream:  # the raw bytes: local header, name, extra field, data
+        stream.seek(info.header_offset)
+        name_length, extra_length = struct.unpack("<HH", stream.read(30)[26:30])
+        stream.seek(name_length + extra_length, io.SEEK_CUR)
+        packed = stream.read(info.compress_size)
+    return json.loads(_unpack_zstd(packed))
+
+
+def _unpack_zstd(packed: bytes) -> str:
+    """Zstandard through polars, which unpacks what it reads; one column of whole lines."""
+    lines = pl.read_csv(
+        packed, separator="\x01", quote_char=None, has_header=False, infer_schema=False
+    )
+    return "\n".join(lines.to_series().fill_null("").to_list())

@@ -1,0 +1,118 @@
+"""What all adapters share: scores by name, which of them are human, and the rows they give."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Adapted", "Response", "adapted", "is_human", "number", "text"]
+
+_HUMAN = re.compile(r"(^|[^a-z])(human|oracle|gold|expert|annotator|annotation|manual)", re.I)
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """Rows in the names of `Dataset` columns, the tool that wrote the file, and remarks."""
+
+    rows: list[dict[str, Any]]
+    tool: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Response:
+    """One response as a tool recorded it; `judged` and `human` are scores by their names."""
+
+    prompt_id: str
+    policy: str
+    judged: Mapping[str, float | None]
+    human: Mapping[str, float | None]
+    draw_idx: int | None = None
+    prompt: str = ""
+    response: str = ""
+
+
+def is_human(name: str) -> bool:
+    """Whether a score's name says that a person gave it."""
+    return bool(_HUMAN.search(name))
+
+
+def number(value: Any) -> float | None:
+    """A score as a number: numbers, true/false and pass/fail words; None where it is none."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in ("true", "yes", "pass", "passed", "correct"):
+            return 1.0
+        if word in ("false", "no", "fail", "failed", "incorrect"):
+            return 0.0
+        try:
+            return float(word)
+        except ValueError:
+            return None
+    return None
+
+
+def text(value: Any) -> str:
+    """Text of a prompt or response, whatever the tool nested it in."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def adapted(responses: Iterable[Response], tool: str, *notes: str) -> Adapted:
+    """Rows from responses.
+
+    One judged name in the whole file is the judge's score; several are kept under ``scores`` for
+    the user to choose from. One human name is the label; several are raters.
+    """
+    known = list(responses)
+    judged = list(dict.fromkeys(name for r in known for name in r.judged))
+    human = list(dict.fromkeys(name for r in known for name in r.human))
+    remarks = [f"recognised as {tool}", *notes]
+    if len(judged) == 1:
+        remarks.append(f"judge_score is the score '{judged[0]}'")
+    elif judged:
+        names = ", ".join(f"scores.{name}" for name in judged)
+        remarks.append(f"several scores ({names}): choose with fields={{'judge_score': ...}}")
+    if human:
+        remarks.append(f"oracle_label from {', '.join(map(repr, human))}")
+    rows = [_row(response, judged, human) for response in known]
+    return Adapted(_numbered(rows), tool, tuple(remarks))
+
+
+def _row(response: Response, judged: list[str], human: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "prompt_id": response.prompt_id,
+        "policy": response.policy,
+        "draw_idx": response.draw_idx,
+        "prompt": response.prompt,
+        "response": response.response,
+    }
+    if len(judged) == 1:
+        row["judge_score"] = response.judged.get(judged[0])
+    elif judged:
+        row["scores"] = {name: response.judged.get(name) for name in judged}
+    if len(human) == 1:
+        row["oracle_label"] = response.human.get(human[0])
+    elif human:
+        row["oracle_label"] = {name: response.human.get(name) for name in human}
+    return row
+
+
+def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Draws that the tool did not number are numbered in the order of the file."""
+    if all(row["draw_idx"] is not None for row in rows):
+        return rows
+    seen: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["policy"], row["prompt_id"])
+        row["draw_idx"] = seen.get(key, 0)
+        seen[key] = row["draw_idx"] + 1
+    return rows
