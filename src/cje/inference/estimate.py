@@ -17,6 +17,7 @@ from cje.inference.intervals import (
     IntervalMethod,
     hall_transform,
     interval_limits,
+    skew_limits,
     t_p_value,
 )
 from cje.inference.multiplicity import max_t_critical_value
@@ -226,7 +227,11 @@ class InfluenceEstimate:
     def simultaneous_intervals(
         self, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
     ) -> tuple[Interval, ...]:
-        """Max-t intervals: all K cover at once with probability `level`."""
+        """Max-t intervals: all K cover at once with probability `level`.
+
+        The critical value is that of the largest studentised deviation under the estimates' own
+        correlation; it takes the place of the t quantile in the skewness-corrected limits.
+        """
         critical = max_t_critical_value(
             self.covariance(),
             float(self.degrees_of_freedom().min()),
@@ -234,11 +239,9 @@ class InfluenceEstimate:
             n_draws=n_draws,
             seed=seed,
         )
-        half = critical * self.standard_errors()
-        low, high = self.values - half, self.values + half
-        if self.bounds is not None:
-            lower, upper = np.asarray(self.bounds).T
-            low, high = np.clip(low, lower, upper), np.clip(high, lower, upper)
+        low, high = skew_limits(
+            self.values, self.standard_errors(), critical, self.skewness(), self._bound_columns()
+        )
         return _as_intervals(low, high, level, "max-t")
 
     def p_values(

@@ -112,11 +112,24 @@ def interval_limits(
     elif method == "t":
         low, high = theta - quantile * se, theta + quantile * se
     elif method in ("skew", "auto"):
-        kappa = np.asarray(skewness, float)
-        low = theta - se * _inverse_hall(quantile, kappa)
-        high = theta - se * _inverse_hall(-quantile, kappa)
+        return skew_limits(theta, se, quantile, skewness, bounds)
     else:
         raise CJEError("unknown interval method", value=method, hint="use t, skew, logit or auto")
+    return _cut(low, high, bounds)
+
+
+def skew_limits(
+    values: Any, standard_errors: Any, quantile: Any, skewness: Any, bounds: tuple[Any, Any] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Hall's limits at a critical value of one's own (a t quantile, or the max-t one)."""
+    theta, se = np.asarray(values, float), np.asarray(standard_errors, float)
+    kappa, q = np.asarray(skewness, float), np.asarray(quantile, float)
+    return _cut(theta - se * _inverse_hall(q, kappa), theta - se * _inverse_hall(-q, kappa), bounds)
+
+
+def _cut(
+    low: FloatArray, high: FloatArray, bounds: tuple[Any, Any] | None
+) -> tuple[FloatArray, FloatArray]:
     if bounds is not None:
         low, high = np.clip(low, bounds[0], bounds[1]), np.clip(high, bounds[0], bounds[1])
     return np.asarray(low, float), np.asarray(high, float)
