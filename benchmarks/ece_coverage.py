@@ -171,10 +171,10 @@ def run(quick: bool) -> list[dict[str, Any]]:
     """All rows; the quick form has fewer repetitions and one sample size."""
     rows = [bootstrap_contrast()]
     fast = [name for name in BINARY if name not in ("smooth ece", "ece equal-mass")]
-    for n, n_reps in ((500, 100),) if quick else ((100, 600), (1000, 600)):
+    for n, n_reps in ((500, 100),) if quick else ((100, 250), (1000, 250)):
         rows += binary_study(n, n_reps, fast)
         rows += binary_study(n, max(n_reps // 4, 50), ["ece equal-mass"])
-        rows += binary_study(n, max(n_reps // 6, 40), ["smooth ece"])
+        rows += binary_study(n, max(n_reps // 4, 40), ["smooth ece"])
         rows += multiclass_study(n, n_reps, list(MULTICLASS))
     return rows
 

@@ -31,7 +31,7 @@ IntArray = NDArray[np.int64]
 
 # Wide enough for float32 softmax and for files rounded to four digits, far below any real defect.
 SUM_TOLERANCE = 1e-3
-BLOCK = 16_384  # rows whose columns fit in the processor's cache together
+BLOCK = 32_768  # rows whose columns fit in the processor's cache together
 _ROUNDING = 1e-6  # of float32 arithmetic
 
 

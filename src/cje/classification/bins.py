@@ -37,13 +37,12 @@ def binner(p: FloatArray, n_bins: int, strategy: str, w: FloatArray | None) -> B
 
 def _uniform(p: FloatArray, n_bins: int) -> IntArray:
     scaled = p * n_bins
-    bins = scaled.astype(np.int64)
+    bins = scaled.astype(np.int32)
+    scaled -= bins
     # Only a score within rounding of an edge can be misplaced by the product.
-    nearest = np.rint(scaled)
-    nearest -= scaled
-    if len(p) and np.abs(nearest, out=nearest).min() < 1e-9:
+    if scaled.min() < 1e-9 or scaled.max() > 1.0 - 1e-9:
         return equal_width_bins(p, n_bins)
-    return bins
+    return bins  # type: ignore[return-value]
 
 
 def _between(p: FloatArray, edges: FloatArray) -> IntArray:

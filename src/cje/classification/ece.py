@@ -169,10 +169,10 @@ def confidence_ece(
     return float(np.abs(gap_sums(right, score, w, n_bins, bins_of)).sum() / total)
 
 
-def top_label_cells(
+def _top_label_rows(
     codes: IntArray, p: FloatArray, w: FloatArray | None, n_bins: int, strategy: str
-) -> BinSums:
-    """The occupied (top label, bin) cells; cell number = label * n_bins + bin."""
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Whether each row's top label is right, its score, and its cell: label * n_bins + bin."""
     top, score = top_class(p)
     right = (top == codes).astype(np.float64)
     if strategy == "uniform":
@@ -183,7 +183,15 @@ def top_label_cells(
             rows = top == label
             part = score[rows]
             bins[rows] = binner(part, n_bins, strategy, None if w is None else w[rows])(part)
-    return cell_sums(right, score, w, top * n_bins + bins, p.shape[1] * n_bins)
+    return right, score, top * n_bins + bins
+
+
+def top_label_cells(
+    codes: IntArray, p: FloatArray, w: FloatArray | None, n_bins: int, strategy: str
+) -> BinSums:
+    """The occupied (top label, bin) cells."""
+    right, score, cells = _top_label_rows(codes, p, w, n_bins, strategy)
+    return cell_sums(right, score, w, cells, p.shape[1] * n_bins)
 
 
 def top_label_ece(
@@ -208,8 +216,10 @@ def top_label_ece(
     0.3
     """
     codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
-    cells = top_label_cells(codes, p, w, n_bins, strategy)
-    return float(cells.weight @ np.abs(cells.gap) / cells.weight.sum())
+    right, score, cells = _top_label_rows(codes, p, w, n_bins, strategy)
+    gap = right - score if w is None else w * (right - score)
+    total = len(p) if w is None else w.sum()
+    return float(np.abs(np.bincount(cells, weights=gap)).sum() / total)
 
 
 def label_shares(cells: BinSums, n_bins: int) -> FloatArray:
