@@ -68,6 +68,12 @@ class Strings(Sequence[str]):
 
         return polars.Series(self._store, dtype=polars.String)
 
+    def lengths(self) -> IntArray:
+        """Characters in each item."""
+        if isinstance(self._store, tuple):
+            return np.fromiter(map(len, self._store), np.int64, len(self._store))
+        return self._store.str.len_chars().fill_null(0).to_numpy().astype(np.int64)
+
     def concat(self, *others: Strings) -> Strings:
         """This column followed by the others."""
         if all(isinstance(part._store, tuple) for part in (self, *others)):
@@ -164,20 +170,13 @@ class Codes:
     def from_series(cls, series: pl.Series) -> Codes:
         """Codes from a polars column of text without nulls; no Python strings are made.
 
-        A category space of its own (not the process-wide one) keeps the codes dense and frees
-        the strings together with the column.
+        Evaluations are usually sorted by policy or by prompt. Where values come in runs, one
+        value a run is hashed; where they repeat with a period (the same prompts for every
+        policy), one period is. Both are found by comparing neighbours, far cheaper than hashing.
         """
-        import polars
-
-        if isinstance(series.dtype, polars.String):
-            series = series.cast(polars.Categorical(polars.Categories.random()))
-        distinct = series.unique(maintain_order=True)
-        physical = series.to_physical().to_numpy()
-        code_of = np.zeros(int(physical.max(initial=0)) + 1, dtype=np.int64)
-        code_of[distinct.to_physical().to_numpy()] = np.arange(distinct.len())
-        codes = code_of[physical]
+        codes, vocabulary = _encode_ordered(series)
         codes.setflags(write=False)  # ours alone: spares the copy of a caller's array
-        return cls(codes, Strings(distinct.cast(polars.String)))
+        return cls(codes, vocabulary)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -271,3 +270,44 @@ class Codes:
     def __repr__(self) -> str:
         shown = ", ".join(self._names[:4]) + (", ..." if self.n_names > 4 else "")
         return f"Codes({len(self)} rows, {self.n_names} names: {shown})"
+
+
+def _encode_ordered(series: pl.Series) -> tuple[IntArray, Strings]:
+    """`_encode` of as few rows as the column's order allows."""
+    n = series.len()
+    starts = np.flatnonzero((series[1:] != series[:-1]).to_numpy()) + 1
+    if 2 * len(starts) < n:
+        starts = np.concatenate([[0], starts])
+        heads, vocabulary = _encode(series.gather(starts))
+        return np.repeat(heads, np.diff(starts, append=n)), vocabulary
+    period = _period(series)
+    if period is not None:
+        block, vocabulary = _encode(series[:period])
+        return np.resize(block, n), vocabulary
+    return _encode(series)
+
+
+def _period(series: pl.Series) -> int | None:
+    """The least shift under which the column repeats itself, where its first value comes again."""
+    again = (series == series[0]).arg_true()
+    if again.len() < 2:
+        return None
+    period = int(again[1])
+    return period if bool((series[period:] == series[:-period]).all()) else None
+
+
+def _encode(series: pl.Series) -> tuple[IntArray, Strings]:
+    """Integers and vocabulary, in order of first appearance.
+
+    A category space of its own (not the process-wide one) keeps the integers dense and frees the
+    strings together with the column.
+    """
+    import polars
+
+    if isinstance(series.dtype, polars.String):
+        series = series.cast(polars.Categorical(polars.Categories.random()))
+    distinct = series.unique(maintain_order=True)
+    physical = series.to_physical().to_numpy()
+    code_of = np.zeros(int(physical.max(initial=0)) + 1, dtype=np.int64)
+    code_of[distinct.to_physical().to_numpy()] = np.arange(distinct.len())
+    return code_of[physical], Strings(distinct.cast(polars.String))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cje.calibration.reward_model import CrossFittedRewardModel
 from cje.data.scale import Scale
-from cje.estimators.label_predictor import LabelPredictor
 from cje.inference import CalibrationCurve, Finding, Severity, interval_limits
 
 __all__ = ["cell_findings", "judge_curve"]
@@ -68,9 +68,13 @@ def _borrowed(name: str, count: int, min_labels: int) -> Finding:
     )
 
 
-def judge_curve(predictor: LabelPredictor, judge: Scale, oracle: Scale) -> CalibrationCurve:
-    """Judge score -> calibrated label, band from the delete-one-fold jackknife (pointwise)."""
-    model = predictor.model
+def judge_curve(
+    model: CrossFittedRewardModel, occupied: np.ndarray, judge: Scale, oracle: Scale
+) -> CalibrationCurve:
+    """Judge score -> calibrated label, band from the delete-one-fold jackknife (pointwise).
+
+    `occupied` are the folds that hold labels.
+    """
     table = model.table
     assert table is not None  # freshly fitted
     scores = table.scores
@@ -82,7 +86,6 @@ def judge_curve(predictor: LabelPredictor, judge: Scale, oracle: Scale) -> Calib
     if table.covariates is not None:  # the curve at the average covariates
         covariates = np.tile(table.covariates.mean(axis=0), (len(grid), 1))
     observed = model.predict(grid, covariates)
-    occupied = np.flatnonzero(predictor.shares > 0)
     each = np.stack([model.folds[k].predict(grid, covariates) for k in occupied])
     f = len(each)
     se = np.sqrt((f - 1) / f * ((each - each.mean(axis=0)) ** 2).sum(axis=0))

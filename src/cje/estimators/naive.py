@@ -6,6 +6,7 @@ import numpy as np
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
+from cje.estimators.evidence import Evidence
 from cje.estimators.result import EstimationResult
 from cje.estimators.rows import cells_of, draw_weights, require_scores
 from cje.inference import Finding, InfluenceEstimate, Severity
@@ -27,7 +28,7 @@ class NaiveEstimator:
 
     def fit_and_estimate(self) -> EstimationResult:
         """The mean judge score of every policy, on the judge's own scale."""
-        return self._estimate(self.dataset.policy.compact())
+        return self._estimate(self.dataset.policy.compact()).with_(evidence=Evidence(self.dataset))
 
     def estimate_by(self, column: str) -> EstimationResult:
         """The same within each level of a subgroup column."""

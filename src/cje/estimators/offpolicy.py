@@ -24,11 +24,19 @@ from cje.diagnostics import (
     weight_findings,
 )
 from cje.errors import CJEError
+from cje.estimators.direct_findings import judge_curve
+from cje.estimators.evidence import Evidence
 from cje.estimators.label_term import LabelTerm, label_term
 from cje.estimators.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
 from cje.estimators.result import EstimationResult
 from cje.estimators.rewards import Rewards, fit_rewards, label_groups
-from cje.inference import Finding, InfluenceEstimate, Severity, fold_jackknife_covariance
+from cje.inference import (
+    CalibrationCurve,
+    Finding,
+    InfluenceEstimate,
+    Severity,
+    fold_jackknife_covariance,
+)
 
 __all__ = ["Fit", "OffPolicyEstimator", "Problem"]
 
@@ -227,6 +235,7 @@ class OffPolicyEstimator(ABC):
             "calibration_mode": problem.rewards.model.mode,
             "label_uncertainty": "influence" if fit.leave_out is None else "jackknife",
             "off_policy": True,
+            "scale": [scale.low, scale.high],
         }
         return EstimationResult(
             self.name,
@@ -234,6 +243,23 @@ class OffPolicyEstimator(ABC):
             {**diagnostics, **fit.diagnostics},
             metadata,
             (*findings, *self._label_gate(problem)),
+            curves={"judge": self._judge_curve(problem)},
+            evidence=self._evidence(problem),
+        )
+
+    def _judge_curve(self, problem: Problem) -> CalibrationCurve:
+        data = self.sampler.dataset
+        occupied = np.unique(problem.logged.folds[problem.logged.labelled])
+        return judge_curve(problem.rewards.model, occupied, data.judge_scale, data.oracle_scale)
+
+    def _evidence(self, problem: Problem) -> Evidence:
+        rows = np.flatnonzero(problem.logged.labelled)
+        return Evidence(
+            self.sampler.dataset,
+            rows,
+            problem.rewards.out_of_fold[rows],
+            problem.logged.weights,
+            problem.__dict__.get("projected"),  # only where an estimator needed it
         )
 
     def prepare(self) -> Problem:

@@ -17,6 +17,10 @@ from cje.inference import CalibrationCurve, Finding, InfluenceEstimate, Severity
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.axes import Axes
+
+    from cje.estimators.evidence import Evidence
+    from cje.report import Part
 
 __all__ = ["EstimationResult"]
 
@@ -44,6 +48,8 @@ class EstimationResult:
         Calibration curves to draw.
     subgroups : mapping column -> EstimationResult
         The same question within each level of a column; quantities are ``"policy | level"``.
+    evidence : Evidence, optional
+        References to the rows behind it, for `to_html` and the plots; never written to JSON.
     """
 
     estimator: str
@@ -53,6 +59,7 @@ class EstimationResult:
     findings: tuple[Finding, ...] = ()
     curves: Mapping[str, CalibrationCurve] = field(default_factory=dict)
     subgroups: Mapping[str, EstimationResult] = field(default_factory=dict)
+    evidence: Evidence | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         names = {"target_policies": list(self.influence.names), "estimator": self.estimator}
@@ -235,3 +242,46 @@ class EstimationResult:
             except OSError as error:
                 raise CJEError("cannot read the result", where=str(source), value=error) from error
         return loads(source)
+
+    # ---- report and pictures --------------------------------------------------------------------
+
+    def report_parts(self) -> tuple[Part, ...]:
+        """The neutral parts of the report, in reading order."""
+        from cje.estimators.report_parts import report_parts
+
+        return report_parts(self)
+
+    def to_html(self, path: str | Path | None = None, *, title: str = "Policy values") -> str:
+        """The report as one self-contained page; written to `path` where given."""
+        from cje.estimators.report_parts import make_report
+
+        return make_report(self, title=title).to_html(path)
+
+    def _repr_html_(self) -> str:
+        from cje.estimators.report_parts import make_note
+
+        return make_note(self).to_fragment()
+
+    def plot_estimates(self, ax: Axes | None = None) -> Axes:
+        """Estimates with intervals, and the truth where it is known; returns the axes."""
+        from cje.estimators.plots import plot_estimates
+
+        return plot_estimates(self, ax)
+
+    def plot_calibration(self, ax: Axes | None = None) -> Axes:
+        """The judge's calibration curve; returns the axes."""
+        from cje.estimators.plots import plot_calibration
+
+        return plot_calibration(self, ax)
+
+    def plot_weights(self, ax: Axes | None = None, *, policy: str | None = None) -> Axes:
+        """Importance weights before and after the projection on the score; returns the axes."""
+        from cje.estimators.plots import plot_weights
+
+        return plot_weights(self, ax, policy=policy)
+
+    def plot_transport(self, ax: Axes | None = None) -> Axes:
+        """How far others' calibration misses each policy's own labels; returns the axes."""
+        from cje.estimators.plots import plot_transport
+
+        return plot_transport(self, ax)

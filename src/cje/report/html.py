@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from cje.errors import CJEError
 from cje.report import svg
-from cje.report.parts import Answer, Forest, ForestRow, Part, SampleTable
+from cje.report.parts import Answer, Part, SampleTable
 from cje.report.wording import clean, number, p_value, shorten, signed
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ class Report:
     subtitle: str = ""
     answer: Answer | None = None
 
-    def to_html(self) -> str:
-        """The whole page. The same parts give the same bytes."""
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The whole page, written to `path` where given. The same parts give the same bytes."""
         style, script = _asset("report.css"), _asset("report.js")
-        return self._render(
+        page = self._render(
             "report.html.j2",
             style=style,
             script=script,
@@ -74,6 +74,9 @@ class Report:
                 "img-src data:; base-uri 'none'; form-action 'none'"
             ),
         )
+        if path is not None:
+            _write(Path(path), page)
+        return page
 
     def to_fragment(self) -> str:
         """The parts as a piece of HTML for a notebook: no script, no table of samples."""
@@ -87,27 +90,26 @@ class Report:
         )
         return shown._render("fragment.html.j2", style=Markup(_asset("report.css")))
 
-    def write(self, path: str | Path) -> Path:
-        """Write the page; an existing file is replaced as a whole, never half."""
-        target = Path(path)
-        handle = None
-        try:
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(self.to_html())
-            Path(name).chmod(0o644)
-            Path(name).replace(target)
-        except OSError as error:
-            if handle is not None:
-                Path(name).unlink(missing_ok=True)
-            raise CJEError("cannot write the report", where=str(path), value=error) from error
-        return target
-
     def _render(self, template: str, **values: Any) -> str:
         from cje import __version__
 
         page = _environment().get_template(template)
         return page.render(report=self, version=__version__, most_findings=_MOST_FINDINGS, **values)
+
+
+def _write(path: Path, page: str) -> None:
+    """Write the page; an existing file is replaced as a whole, never half."""
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(page)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise CJEError("cannot write the report", where=str(path), value=error) from error
 
 
 @cache
@@ -116,7 +118,7 @@ def _asset(name: str) -> Markup:
     from markupsafe import Markup
 
     file = resources.files("cje.report").joinpath("assets", name)
-    return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    return Markup(file.read_text(encoding="utf-8"))
 
 
 def _hash(text: str) -> str:
@@ -179,7 +181,7 @@ def _sample_json(part: SampleTable) -> Markup:
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 - nothing in it can end the element
+    return Markup(text)
 
 
 def _cell(value: str | float | None, digits: int) -> str | float | None:

@@ -1,0 +1,48 @@
+"""What a result keeps of the rows it came from, so that a report can show them.
+
+References to arrays that exist anyway: keeping them costs nothing, nothing is computed before a
+report or a picture asks, and nothing of it is written to JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.data.dataset import Dataset
+
+__all__ = ["Evidence"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def _no_rows() -> IntArray:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Rows, predictions and weights behind a result.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Fresh draws, or the logged rows of an off-policy estimate.
+    labelled : int array (m,)
+        Labelled rows that have a prediction.
+    predicted : array (m,)
+        Their labels predicted out of fold, on [0, 1].
+    weights : array (n, K), optional
+        Importance weights, mean one; a column a target policy.
+    projected : array (n, K), optional
+        The same after the projection on the judge score.
+    """
+
+    dataset: Dataset
+    labelled: IntArray = field(default_factory=_no_rows)
+    predicted: FloatArray = field(default_factory=lambda: np.zeros(0))
+    weights: FloatArray | None = None
+    projected: FloatArray | None = None

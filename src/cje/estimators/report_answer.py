@@ -1,0 +1,157 @@
+"""What a result allows to be said, forbids, and asks for next, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cje.estimators.comparison import Comparison
+from cje.estimators.result import EstimationResult
+from cje.inference import Severity
+from cje.report import Answer
+from cje.report.wording import interval, number, p_value, shorten, signed
+
+__all__ = ["Pairs", "answer_of"]
+
+Pairs = Sequence[tuple[Comparison, float]]
+
+_MOST = 5
+_NAME = 48
+
+
+def answer_of(result: EstimationResult, pairs: Pairs) -> Answer:
+    """The answer; `pairs` are `result.compare_all()`."""
+    refused = set(result.refused())
+    usable = [(c, p) for c, p in pairs if not refused & {c.a, c.b}]
+    return Answer(
+        (*_values(result, refused), *_differences(result, usable)),
+        (*_refusals(result), *_open_pairs(result, usable), *_borrowed(result)),
+        _steps(result, usable),
+    )
+
+
+def _told_apart(result: EstimationResult, p: float) -> bool:
+    """Significant after Holm's adjustment for the number of pairs."""
+    return p < 1.0 - result.level
+
+
+def _values(result: EstimationResult, refused: set[str]) -> list[str]:
+    rows = [row for row in result.rows() if row["policy"] not in refused]
+    rows.sort(key=lambda row: -row["estimate"])
+    quantity = result.metadata.get("quantity", "mean label")
+    lines = [
+        f"{_name(row['policy'])}: {quantity} {number(row['estimate'])}, {result.level:.0%} "
+        f"interval {interval(row['low'], row['high'])}"
+        + (", if the judge errs on it as on the labelled policies."
+           if row["borrowed_calibration"] else ".")
+        for row in rows
+    ]  # fmt: skip
+    return _capped(lines, "policies are in the plot below")
+
+
+def _differences(result: EstimationResult, pairs: Pairs) -> list[str]:
+    lines = []
+    for c, p in sorted(pairs, key=lambda pair: pair[1]):
+        if not _told_apart(result, p):
+            continue
+        high, low = (c.a, c.b) if c.difference > 0 else (c.b, c.a)
+        ends = sorted(abs(v) for v in (c.interval.low, c.interval.high))
+        lines.append(
+            f"{_name(high)} is better than {_name(low)} by {number(abs(c.difference), 3)} "
+            f"({interval(*ends)}; {p_value(p)}, adjusted for all pairs)."
+        )
+    for c, p in pairs:
+        if c.verdict == "non-inferior" and not _told_apart(result, p):
+            lines.append(
+                f"{_name(c.a)} is worse than {_name(c.b)} by less than the margin of "
+                f"{number(c.margin or 0.0, 3)}, or not worse at all."
+            )
+    return _capped(lines, "differences are in the matrix below")
+
+
+def _refusals(result: EstimationResult) -> list[str]:
+    refused = result.refused()
+    whole = [f for f in result.findings if f.severity is Severity.REFUSE and f.subject is None]
+    if whole:
+        return [f"Anything for a decision: {_text(whole[0].message)}."]
+    lines = [f"What {_name(name)} is worth: {_text(reason)}." for name, reason in refused.items()]
+    return _capped(lines, "policies were refused too")
+
+
+def _open_pairs(result: EstimationResult, pairs: Pairs) -> list[str]:
+    lines = [
+        f"That {_name(c.a)} and {_name(c.b)} differ: {signed(c.difference)} "
+        f"({interval(c.interval.low, c.interval.high, sign=True)}; {p_value(p)}, adjusted) may be "
+        "chance."
+        for c, p in sorted(pairs, key=lambda pair: -pair[1])
+        if not _told_apart(result, p) and c.verdict != "non-inferior"
+    ]
+    return _capped(lines, "pairs are not told apart either")
+
+
+def _borrowed(result: EstimationResult) -> list[str]:
+    refused = result.refused()
+    names = [n for n in result.metadata.get("borrowed", ()) if n not in refused]
+    if not names:
+        return []
+    return [f"That the value of {_list(names)} was checked: it rests on labels of other policies."]
+
+
+def _steps(result: EstimationResult, pairs: Pairs) -> tuple[str, ...]:
+    """Actions of the findings, worst first, each once; then what would settle an open pair."""
+    actions: dict[str, list[str]] = {}
+    for severity in (Severity.REFUSE, Severity.WARNING):
+        for finding in result.findings:
+            if finding.severity is severity:
+                names = actions.setdefault(finding.action, [])
+                if finding.subject is not None and finding.subject not in names:
+                    names.append(finding.subject)
+    lines = [
+        (f"{_list(names)}: " if names else "") + _text(action) + "."
+        for action, names in actions.items()
+    ]
+    lines = _capped(lines, "steps are with the findings below")
+    lines += _settle(result, pairs)
+    if not lines:
+        lines = ["Nothing is in the way: use the numbers together with their intervals."]
+    return tuple(lines)
+
+
+def _settle(result: EstimationResult, pairs: Pairs) -> list[str]:
+    """How much more data the best policy's closest rival needs, at the difference seen now."""
+    best = result.best_policy()
+    rivals = [c for c, p in pairs if best.policy in (c.a, c.b) and not _told_apart(result, p)]
+    if not rivals:
+        return []
+    closest = min(rivals, key=lambda c: abs(c.difference))
+    rival = closest.b if closest.a == best.policy else closest.a
+    half = 0.5 * (closest.interval.high - closest.interval.low)
+    factor = (half / abs(closest.difference)) ** 2 if closest.difference else float("inf")
+    pair = f"{_name(best.policy or '')} and {_name(rival)}"
+    if factor > 100:
+        return [f"Treat {pair} as equals: no affordable amount of data tells them apart."]
+    if factor <= 1.0:  # its own interval excludes zero; the other comparisons cost it that
+        return [f"To settle {pair} alone, plan that one comparison and repeat it on new prompts."]
+    return [
+        f"To tell {pair} apart, about {max(factor, 1.5):.2g} times as many prompts and labels are "
+        "needed, if the difference is what it looks like now."
+    ]
+
+
+def _name(name: str) -> str:
+    return shorten(name, _NAME)
+
+
+def _text(words: str) -> str:
+    return shorten(words.rstrip("."), 400)
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(_name(name) for name in names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
+
+
+def _capped(lines: list[str], rest: str) -> list[str]:
+    """At most a handful of lines; the number of those left out, and where they are."""
+    if len(lines) <= _MOST:
+        return lines
+    return [*lines[: _MOST - 1], f"{len(lines) - _MOST + 1} more {rest}."]

@@ -1,0 +1,369 @@
+"""The parts of an `EstimationResult`'s report, in reading order."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cje.estimators.report_answer import Pairs, answer_of
+from cje.estimators.report_evidence import (
+    residual_parts,
+    sample_table,
+    score_histogram,
+    weight_histograms,
+)
+from cje.estimators.result import EstimationResult
+from cje.report import (
+    CurvePart,
+    Facts,
+    FindingsPart,
+    Forest,
+    ForestRow,
+    MatrixCell,
+    MatrixPart,
+    Part,
+    Report,
+    Section,
+    Table,
+)
+from cje.report.wording import number, percent
+
+__all__ = ["estimates_part", "make_note", "make_report", "report_parts", "transport_part"]
+
+_MOST_ROWS, _MOST_IN_MATRIX = 60, 12
+
+
+def make_report(
+    result: EstimationResult, *, title: str = "Policy values", extra: Sequence[Part] = ()
+) -> Report:
+    """The full report; `extra` parts come before the configuration."""
+    pairs = result.compare_all()
+    *parts, last = _parts(result, pairs)
+    return Report(title, (*parts, *extra, last), _subtitle(result), answer_of(result, pairs))
+
+
+def make_note(result: EstimationResult) -> Report:
+    """The short form for a notebook: answer, estimates, differences, findings."""
+    pairs = result.compare_all()
+    parts: list[Part] = [estimates_part(result)]
+    if len(result.policies) > 1:
+        parts.append(_matrix(result, pairs))
+    parts.append(FindingsPart("Findings", result.findings))
+    return Report("Policy values", tuple(parts), _subtitle(result), answer_of(result, pairs))
+
+
+def report_parts(result: EstimationResult) -> tuple[Part, ...]:
+    """All parts in reading order."""
+    return _parts(result, result.compare_all())
+
+
+def _parts(result: EstimationResult, pairs: Pairs) -> tuple[Part, ...]:
+    parts: list[Part | None] = [
+        estimates_part(result),
+        _matrix(result, pairs) if len(result.policies) > 1 else None,
+        *(_subgroup(column, part) for column, part in result.subgroups.items()),
+        FindingsPart("Findings", result.findings),
+        _calibration(result),
+        _residuals(result),
+        _weights(result),
+        sample_table(result),
+        _facts(result),
+    ]
+    return tuple(part for part in parts if part is not None)
+
+
+def _subtitle(result: EstimationResult) -> str:
+    quantity = result.metadata.get("quantity", "mean label")
+    words = f"{result.estimator}: {quantity} of each policy, {result.level:.0%} intervals"
+    rows, labels = result.metadata.get("n_rows", {}), result.metadata.get("n_labels", {})
+    total = max if result.metadata.get("off_policy") else sum  # logged rows serve every target
+    if rows:
+        words += f"; {total(rows.values()):,} rows"
+    if result.influence.influence.shape[0]:
+        words += f", {result.influence.influence.shape[0]:,} prompts"
+    if any(labels.values()):
+        words += f", {total(labels.values()):,} labels"
+    return words
+
+
+# ---- estimates and differences --------------------------------------------------------------
+
+
+def estimates_part(result: EstimationResult) -> Forest:
+    """Policies with intervals, and the truth where it is known (``metadata["truth"]``)."""
+    truth: Mapping[str, float] = result.metadata.get("truth") or {}
+    rows = [
+        ForestRow(
+            row["policy"],
+            row["estimate"],
+            row["low"],
+            row["high"],
+            truth.get(row["policy"]),
+            "refused" if row["refused"] else "borrowed" if row["borrowed_calibration"] else "",
+            row["refused"],
+        )
+        for row in result.rows()
+    ]
+    note = f"Lines are {result.level:.0%} intervals."
+    if truth:
+        note += " Upright bars mark the true value."
+    if any(row.muted for row in rows):
+        note += " Hollow, dashed rows were refused by a gate: not for a decision."
+    if len(rows) > _MOST_ROWS:
+        note += f" The {_MOST_ROWS} highest of {len(rows)} policies are shown."
+        rows = sorted(rows, key=lambda row: -row.value)[:_MOST_ROWS]
+    return Forest("Estimates", tuple(rows), result.metadata.get("quantity", "value"), note=note)
+
+
+def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
+    names = result.policies
+    note = (
+        f"Row minus column on shared prompts, with {result.level:.0%} intervals; p-values are "
+        "adjusted for the number of pairs (Holm), the verdict in words is the interval's own."
+    )
+    if len(names) > _MOST_IN_MATRIX:
+        order = np.argsort(-result.estimates, kind="stable")[:_MOST_IN_MATRIX]
+        names = tuple(result.policies[k] for k in order.tolist())
+        note += f" The {_MOST_IN_MATRIX} highest of {len(result.policies)} policies are shown."
+    place = {name: k for k, name in enumerate(names)}
+    opposite = {"better": "worse", "worse": "better"}
+    cells: dict[tuple[int, int], MatrixCell] = {}
+    for c, p in pairs:
+        if c.a not in place or c.b not in place:
+            continue
+        i, j, (low, high) = place[c.a], place[c.b], c.interval
+        back = opposite.get(c.verdict, "inconclusive")
+        cells[i, j] = MatrixCell(c.difference, low, high, p, c.verdict)
+        cells[j, i] = MatrixCell(-c.difference, -high, -low, p, back)
+    return MatrixPart("Paired differences", names, cells, note)
+
+
+def _subgroup(column: str, part: EstimationResult) -> Forest:
+    limits = part.influence.simultaneous_intervals(part.level)
+    rows = tuple(
+        ForestRow(name, float(value), limit.low, limit.high)
+        for name, value, limit in zip(part.policies, part.estimates, limits, strict=True)
+    )
+    note = f"Jointly valid {part.level:.0%} intervals: all hold at once."
+    if len(rows) > _MOST_ROWS:
+        note += f" {_MOST_ROWS} of {len(rows)} are shown."
+    quantity = part.metadata.get("quantity", "value")
+    return Forest(f"By {column}", rows[:_MOST_ROWS], quantity, note=note)
+
+
+# ---- calibration ----------------------------------------------------------------------------
+
+
+def _calibration(result: EstimationResult) -> Part | None:
+    parts: list[Part] = []
+    curve = result.curves.get("judge")
+    histogram = None if result.evidence is None else score_histogram(result.evidence)
+    if curve is not None:
+        note = (
+            f"Mean label at each judge score, with a {curve.band} {curve.level:.0%} band; below, "
+            "where the scores and the labels are."
+        )
+        if curve.reference:
+            note += " The dashed line is a judge whose scores are the labels' means."
+        parts.append(CurvePart("Judge score to label", curve, histogram, note))
+    elif histogram is not None:
+        parts.append(histogram)
+    transport = transport_part(result)
+    if transport is not None:
+        parts.append(transport)
+    overlap = _overlap(result)
+    if overlap is not None:
+        parts.append(overlap)
+    fit = result.diagnostics.get("calibration_fit") or result.diagnostics.get("calibration")
+    note = ""
+    if isinstance(fit, Mapping) and "r2" in fit:
+        note = (
+            f"Out of fold the judge explains {percent(max(fit['r2'], 0.0))} of the variance of "
+            f"{fit['n_labels']:,} labels."
+        )
+    return Section("Calibration of the judge", tuple(parts), note) if parts else None
+
+
+def _width(result: EstimationResult) -> float:
+    low, high = result.metadata.get("scale", (0.0, 1.0))
+    return float(high - low)
+
+
+def transport_part(result: EstimationResult) -> Forest | None:
+    """Mean residual of each policy's labels under a calibration learnt from the others."""
+    width, rows, margin = _width(result), [], 0.0
+    for name, audit in result.diagnostics.get("transport", {}).items():
+        if audit["mean_residual"] is None:
+            continue
+        margin = audit["margin"] * width
+        value, low, high = (audit[key] * width for key in ("mean_residual", "low", "high"))
+        mark = audit["status"].replace("_", " ").lower()
+        rows.append(ForestRow(name, value, low, high, mark=mark))
+    if not rows:
+        return None
+    return Forest(
+        "Would the others' calibration hold?",
+        tuple(rows[:_MOST_ROWS]),
+        "label minus prediction",
+        reference=0.0,
+        zone=(-margin, margin),
+        note="Each policy's labels against a calibration learnt from everybody else's. The shaded "
+        "margin is of no practical importance. It matters where a policy has no labels of its own.",
+    )
+
+
+def _overlap(result: EstimationResult) -> Table | None:
+    found = result.diagnostics.get("overlap") or result.diagnostics.get("score_overlap")
+    if not found:
+        return None
+    rows = tuple(
+        (name, percent(o["overlap"]), percent(o["outside"]), percent(o["thin"]))
+        for name, o in list(found.items())[:_MOST_ROWS]
+    )
+    return Table(
+        "Do the labels reach the policy's scores?",
+        ("policy", "overlap", "scores outside the labels", "scores with few labels"),
+        rows,
+        frozenset({1, 2, 3}),
+    )
+
+
+def _residuals(result: EstimationResult) -> Part | None:
+    if result.evidence is not None:
+        parts = residual_parts(result.evidence, result.level)
+    else:
+        parts = _saved_regions(result)
+    if not parts:
+        return None
+    note = (
+        "Label minus out-of-fold prediction. An interval away from zero is a place where the judge "
+        "errs in a way the calibration does not know. Intervals are one by one, not adjusted for "
+        "their number; rows are taken as independent."
+    )
+    return Section("Residuals", tuple(parts), note)
+
+
+def _saved_regions(result: EstimationResult) -> list[Forest]:
+    """The thirds of the score a saved result still knows."""
+    fit = result.diagnostics.get("calibration_fit") or result.diagnostics.get("calibration") or {}
+    width = _width(result)
+    rows = tuple(
+        ForestRow(
+            f"{r['name']} third (n = {r['n']})",
+            r["mean"] * width,
+            (r["mean"] - 1.96 * r["standard_error"]) * width,
+            (r["mean"] + 1.96 * r["standard_error"]) * width,
+        )
+        for r in fit.get("regions", ())
+    )
+    if not rows:
+        return []
+    return [Forest("By judge score", rows, "label minus prediction", reference=0.0)]
+
+
+# ---- weights --------------------------------------------------------------------------------
+
+
+def _weights(result: EstimationResult) -> Part | None:
+    found: Mapping[str, Any] = result.diagnostics.get("weights") or {}
+    if not found:
+        return None
+    after = _projected_ess(result)
+    titles = ["policy", "effective sample size", "of the rows"]
+    if after:
+        titles.append("after projection")
+    titles += ["labels worth", "top 5% carry", "heaviest row", "tail index", "mean weight"]
+    rows = []
+    for name, w in list(found.items())[:_MOST_ROWS]:
+        cells = [name, f"{w['ess']:,.0f}", percent(w["ess_fraction"])]
+        if after:
+            cells.append(percent(after[name]) if name in after else "")
+        cells += [
+            f"{w['labelled_ess']:,.0f}" if "labelled_ess" in w else "",
+            percent(w["top5_share"]),
+            percent(w["max_share"]),
+            "none" if w["tail_index"] is None else number(w["tail_index"], 3),
+            number(w["mean_weight"], 3),
+        ]
+        rows.append(tuple(cells))
+    table = Table(
+        "How far the log reaches each policy",
+        tuple(titles),
+        tuple(rows),
+        frozenset(range(1, len(titles))),
+        "Gates read the raw weights: a projection can make any weights look even. A tail index "
+        "below 2 means weights without a finite variance.",
+    )
+    return Section("Weights and overlap", (*weight_histograms(result), table))
+
+
+def _projected_ess(result: EstimationResult) -> Mapping[str, float]:
+    """Effective sample size of the projected weights, as a share of the rows."""
+    known = result.diagnostics.get("calibrated_ess_fraction")
+    if known:
+        return dict(known)
+    evidence = result.evidence
+    if evidence is None or evidence.projected is None:
+        return {}
+    squares = np.einsum("nk,nk->k", evidence.projected, evidence.projected)
+    return dict(zip(result.policies, (len(evidence.dataset) / squares).tolist(), strict=True))
+
+
+# ---- configuration --------------------------------------------------------------------------
+
+
+def _facts(result: EstimationResult) -> Facts:
+    from cje import __version__
+    from cje.estimators.registry import REGISTRY
+
+    meta = result.metadata
+    entry = REGISTRY.get(result.estimator)
+    items = [("estimator", f"{result.estimator}: {entry.says}" if entry else result.estimator)]
+    for key in ("level", "margin", "seed", "scale", "calibration_mode", "label_uncertainty"):
+        if meta.get(key) is not None:
+            items.append((key.replace("_", " "), _plain(meta[key])))
+    mode = result.diagnostics.get("calibration_mode")
+    if mode is not None and "calibration_mode" not in meta:
+        items.append(("calibration mode", str(mode)))
+    for key, value in (meta.get("config") or {}).items():
+        items.append((str(key), _plain(value)))
+    for role, notes in meta.get("reading", {}).items():
+        items.append((f"how the {role} data were read", "\n".join(notes)))
+    items.append(("versions", f"cje {__version__}, NumPy {np.__version__}, "
+                              f"Python {platform.python_version()}"))  # fmt: skip
+    items.append(("fingerprint of the result", _result_fingerprint(result)))
+    if result.evidence is not None:
+        items.append(("fingerprint of the data", _data_fingerprint(result)))
+    items.append(
+        ("citation", f"The CJE authors. CJE: calibrated judge evaluation, version {__version__}.")
+    )
+    return Facts("How it was made", tuple(items))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " to ".join(map(str, value)) if len(value) == 2 else ", ".join(map(str, value))
+    return str(value)
+
+
+def _result_fingerprint(result: EstimationResult) -> str:
+    """SHA-256 of names, values and covariance."""
+    digest = hashlib.sha256("\x00".join(result.policies).encode("utf-8", "surrogatepass"))
+    digest.update(np.ascontiguousarray(result.estimates, dtype="<f8").tobytes())
+    digest.update(np.ascontiguousarray(result.influence.covariance(), dtype="<f8").tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _data_fingerprint(result: EstimationResult) -> str:
+    """BLAKE2 of scores, labels, prompts and policies, row by row."""
+    assert result.evidence is not None
+    data = result.evidence.dataset
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update("\x00".join(data.policies).encode("utf-8", "surrogatepass"))
+    for column in (data.judge_score, data.oracle_label, data.prompt_id.codes, data.policy.codes):
+        digest.update(np.ascontiguousarray(column).data)
+    return digest.hexdigest()
