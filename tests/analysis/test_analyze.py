@@ -241,6 +241,22 @@ def test_wrong_use_is_explained(options: dict[str, object], message: str) -> Non
         analyze_dataset(**given).ci()  # type: ignore[arg-type]
 
 
+def test_labels_that_follow_the_score_are_noticed_unless_the_propensity_is_known() -> None:
+    sim = simulate.policies_on_shared_prompts(500, 1, 500, seed=2).dataset
+    chance = np.clip(sim.judge_score**4, 0.02, 1.0)
+    kept = np.random.default_rng(0).random(500) < chance
+    label = np.where(kept, sim.oracle_label, np.nan)
+    data = sim.with_columns(oracle_label=label, label_propensity=None)
+    assert "labels-not-random" in {f.code for f in analyze_dataset(data).findings}
+    known = analyze_dataset(data.with_columns(label_propensity=chance))
+    assert "labels-not-random" not in {f.code for f in known.findings}
+    low, high = known.ci()[0]
+    assert low <= 0.534 <= high
+    random = simulate.policies_on_shared_prompts(500, 3, 100, seed=3).dataset
+    random = random.with_columns(label_propensity=None)
+    assert "labels-not-random" not in {f.code for f in analyze_dataset(random).findings}
+
+
 # ---- win rates, scales -------------------------------------------------------------------------
 
 

@@ -22,10 +22,12 @@ from cje.diagnostics.transport import MIN_PROBE_LABELS
 from cje.estimators.direct import DirectEstimator, LabelPool
 from cje.estimators.plug_in import label_influence
 from cje.estimators.result import EstimationResult
-from cje.inference import Finding, Severity
+from cje.inference import Finding, Severity, t_p_value
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["audit_fresh"]
+
+_NOT_RANDOM = 1e-3  # per policy: one false alarm in a thousand random slices
 
 
 def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> EstimationResult:
@@ -53,6 +55,7 @@ def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> Estimat
             overlap = score_overlap(policy, own, pool.scores)
             details["overlap"][policy] = overlap.to_dict()
             findings += score_overlap_findings(overlap)
+    findings += _labels_not_random(fresh)
     findings += _different_prompts(fresh)
     agreement = None if fresh.rater_labels is None else rater_agreement(fresh.rater_labels)
     if agreement is not None:
@@ -100,6 +103,39 @@ def _transport_findings(audit: TransportAudit, borrowed: bool) -> list[Finding]:
             audit.to_dict(),
         )
     ]
+
+
+def _labels_not_random(fresh: Dataset) -> list[Finding]:
+    """Policies whose labelled rows have other judge scores than chance would give them."""
+    if fresh.label_propensity is not None:
+        return []
+    findings = []
+    for code, policy in enumerate(fresh.policy.names):
+        mine = fresh.policy.codes == code
+        score, labelled = fresh.judge_score[mine], fresh.is_labelled[mine]
+        n, total = int(labelled.sum()), len(score)
+        spread = float(score.std())
+        if n < MIN_PROBE_LABELS or n == total or spread == 0.0:
+            continue
+        # a simple random sample without replacement
+        gap = float(score[labelled].mean() - score.mean())
+        z = gap / (spread * np.sqrt((1.0 / n - 1.0 / total) * total / (total - 1.0)))
+        p_value = float(t_p_value(z, n - 1.0))
+        if p_value < _NOT_RANDOM:
+            findings.append(
+                Finding(
+                    "labels-not-random",
+                    f"its {n} labelled responses have judge scores {gap:+.3f} away from the mean "
+                    f"of all {total} (p = {p_value:.1g}): they do not look chosen at random, and "
+                    "the estimate assumes they were",
+                    Severity.WARNING,
+                    "give each row's chance of being labelled as label_propensity, or label a "
+                    "random slice",
+                    policy,
+                    {"gap": gap, "z": z, "p_value": p_value},
+                )
+            )
+    return findings
 
 
 def _different_prompts(fresh: Dataset) -> list[Finding]:
