@@ -232,6 +232,20 @@ def test_codes_from_a_series_equal_codes_from_a_list(values: list[str]) -> None:
         assert codes.decode() == values
 
 
+@pytest.mark.parametrize(
+    "values",
+    [["a"] * 5, ["a", "a", "b", "b", "b", "a"], ["a", "b", "c"] * 4, ["a", "b", "a", "c"] * 3,
+     ["a", "b", "c"] * 2 + ["a"], ["a", "b", "a", "b", "a", "c"], ["a"], []],
+)  # fmt: skip
+def test_codes_use_the_order_of_a_column_and_do_not_change_with_it(values: list[str]) -> None:
+    import polars as pl
+
+    for dtype in (pl.String, pl.Categorical):
+        codes = Codes.from_series(pl.Series(values, dtype=dtype))
+        assert codes.decode() == values
+        assert codes.names == Codes.encode(values).names
+
+
 def test_codes_of_numbers_are_their_digits() -> None:
     assert Codes.encode(np.array([3, 1, 3])).names == ("3", "1")
     assert Codes.encode([3, "3", 1]).codes.tolist() == [0, 0, 1]

@@ -289,7 +289,7 @@ def _encode_ordered(series: pl.Series) -> tuple[IntArray, Strings]:
 
 def _period(series: pl.Series) -> int | None:
     """The least shift under which the column repeats itself, where its first value comes again."""
-    again = (series == series[0]).arg_true()
+    again = (series == series.first()).arg_true()
     if again.len() < 2:
         return None
     period = int(again[1])
