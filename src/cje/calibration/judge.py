@@ -172,14 +172,13 @@ class JudgeCalibrator(ScoreCalibrator):
             scores[rows], labels[rows], weights=w, covariates=x, mode=self.calibration_mode,
             folds=folds[rows] if crossed else None, n_folds=n_folds if crossed else None,
         )  # fmt: skip
-        oof = self.model_.predict_oof(scores[rows], folds[rows], x) if crossed else None
         return build_result(
             self.model_,
             self.model_.predict(scores, extra),
             rows,
             labels[rows],
             np.ones(len(rows)) if w is None else w,
-            oof,
+            self.model_.label_oof,
             folds if crossed else None,
             self,
         )

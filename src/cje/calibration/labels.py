@@ -15,6 +15,8 @@ __all__ = ["LabelTable", "Rows"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_PROBE = 256
+
 
 class Rows(NamedTuple):
     """Parallel columns: single rows, or cells with a mean label and a total weight."""
@@ -64,12 +66,7 @@ class LabelTable:
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         if (w < 0).any() or not w.sum() > 0:
             raise CJEError("Sample weights must be non-negative and not all zero")
-        keys: list[NDArray[Any]] = [] if weights is None else [w]
-        keys += [] if covariates is None else list(covariates.T)
-        keys += [] if folds is None else [folds]
-        order = np.argsort(scores)
-        if (np.diff(scores[order]) == 0).any():
-            order = np.lexsort([*keys, labels, scores])
+        order = _canonical_order(scores, labels, weights, covariates, folds)
         scores = scores[order]
         if covariates is None:
             cell = np.cumsum(np.diff(scores, prepend=scores[0]) != 0)
@@ -140,6 +137,25 @@ class LabelTable:
             sum_w=np.bincount(self.cell, weights, minlength=d).astype(np.float64),
             sum_wy=np.bincount(self.cell, weights * self.labels, minlength=d).astype(np.float64),
         )
+
+
+def _canonical_order(
+    scores: FloatArray,
+    labels: FloatArray,
+    weights: FloatArray | None,
+    covariates: FloatArray | None,
+    folds: IntArray | None,
+) -> IntArray:
+    """Sort by score, ties by everything else that enters a sum."""
+    probe = scores[:_PROBE]
+    if len(np.unique(probe)) == len(probe):
+        order = np.argsort(scores)
+        if (np.diff(scores[order]) > 0).all():
+            return order
+    keys: list[NDArray[Any]] = [] if weights is None else [weights]
+    keys += [] if covariates is None else list(covariates.T)
+    keys += [] if folds is None else [folds]
+    return np.lexsort([*keys, labels, scores])
 
 
 def _count_folds(folds: IntArray | None, n_folds: int | None) -> int:

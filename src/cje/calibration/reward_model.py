@@ -100,12 +100,15 @@ class CrossFittedRewardModel:
         Which mode was chosen and why.
     table : LabelTable, optional
         The aggregated labels, for `refit` and `leave_out`; absent after loading from JSON.
+    label_oof : array (n,), optional
+        Out-of-fold reward of every labelled row of the fit; absent likewise, or without folds.
     """
 
     full: RewardModel
     folds: tuple[RewardModel, ...]
     selection: ModeSelection
     table: LabelTable | None = None
+    label_oof: FloatArray | None = None
 
     @property
     def mode(self) -> str:
@@ -246,17 +249,34 @@ def _fit_auto(table: LabelTable) -> CrossFittedRewardModel:
             rows.scores, rows.labels, rows.weights, full.predict(rows.scores), monotone
         )
         if verdict is not None:
-            return CrossFittedRewardModel(full, folds, verdict, table)
+            return _bundle(full, folds, verdict, table, monotone)
     flexible = _fit_folds(table, "two_stage", None)
-    selection = select_mode(rows.scores, rows.labels, rows.weights, monotone, _oof(flexible, table))
+    two_stage = _oof(flexible, table)
+    selection = select_mode(rows.scores, rows.labels, rows.weights, monotone, two_stage)
     if selection.mode == "monotone":
-        return CrossFittedRewardModel(full, folds, selection, table)
-    return CrossFittedRewardModel(_fit_one(table, "two_stage"), flexible, selection, table)
+        return _bundle(full, folds, selection, table, monotone)
+    return _bundle(_fit_one(table, "two_stage"), flexible, selection, table, two_stage)
 
 
 def _assemble(table: LabelTable, mode: str, selection: ModeSelection) -> CrossFittedRewardModel:
     full = _fit_one(table, mode)
-    return CrossFittedRewardModel(full, _fit_folds(table, mode, full), selection, table)
+    folds = _fit_folds(table, mode, full)
+    return _bundle(full, folds, selection, table, _oof(folds, table) if folds else None)
+
+
+def _bundle(
+    full: RewardModel,
+    folds: tuple[RewardModel, ...],
+    selection: ModeSelection,
+    table: LabelTable,
+    oof: FloatArray | None,
+) -> CrossFittedRewardModel:
+    """`oof` is in the table's order; the caller gets its own."""
+    mine = None
+    if oof is not None:
+        mine = np.empty(len(oof))
+        mine[table.order] = oof
+    return CrossFittedRewardModel(full, folds, selection, table, mine)
 
 
 def _fit_one(table: LabelTable, mode: str) -> RewardModel:
