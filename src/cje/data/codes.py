@@ -275,6 +275,8 @@ class Codes:
 def _encode_ordered(series: pl.Series) -> tuple[IntArray, Strings]:
     """`_encode` of as few rows as the column's order allows."""
     n = series.len()
+    if n < 2:
+        return _encode(series)
     starts = np.flatnonzero((series[1:] != series[:-1]).to_numpy()) + 1
     if 2 * len(starts) < n:
         starts = np.concatenate([[0], starts])
@@ -289,7 +291,7 @@ def _encode_ordered(series: pl.Series) -> tuple[IntArray, Strings]:
 
 def _period(series: pl.Series) -> int | None:
     """The least shift under which the column repeats itself, where its first value comes again."""
-    again = (series == series.first()).arg_true()
+    again = (series == series[0]).arg_true()
     if again.len() < 2:
         return None
     period = int(again[1])
