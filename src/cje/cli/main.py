@@ -9,6 +9,7 @@ import typer
 
 from cje.cli.analyze import analyze
 from cje.cli.demo import demo
+from cje.cli.doctor import doctor
 from cje.cli.plan import plan
 from cje.cli.run import resume, run, status, validate
 from cje.cli.survival import app as survival_app
@@ -36,6 +37,7 @@ def _root(
 
 app.command()(analyze)
 app.command()(demo)
+app.command()(doctor)
 app.command()(plan)
 app.command()(run)
 app.command()(resume)

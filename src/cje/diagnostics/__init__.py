@@ -9,6 +9,8 @@ from cje.diagnostics.gates import (
     score_overlap_findings,
     weight_findings,
 )
+from cje.diagnostics.judge_bias import JudgeBias, judge_biases
+from cje.diagnostics.labelling import LabellingTest, labelling_findings, labelling_tests
 from cje.diagnostics.overlap import (
     ScoreOverlap,
     WeightDiagnostics,
@@ -28,6 +30,8 @@ from cje.diagnostics.transport import (
 __all__ = [
     "CalibrationFit",
     "GateThresholds",
+    "JudgeBias",
+    "LabellingTest",
     "RaterAgreement",
     "RegionResidual",
     "ScoreOverlap",
@@ -39,6 +43,9 @@ __all__ = [
     "check_weights_vary",
     "effective_sample_size",
     "hill_tail_index",
+    "judge_biases",
+    "labelling_findings",
+    "labelling_tests",
     "not_checked",
     "rater_agreement",
     "score_overlap",

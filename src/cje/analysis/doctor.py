@@ -1,0 +1,339 @@
+"""`examine`: what a file is, what it supports today, what is blocked, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.calibration.reward_model import fit_reward_model
+from cje.data import Dataset, read
+from cje.data.folds import get_folds
+from cje.data.sources import open_sources
+from cje.diagnostics import (
+    calibration_fit,
+    judge_biases,
+    labelling_findings,
+    labelling_tests,
+    rater_agreement,
+    weight_diagnostics,
+    weight_findings,
+)
+from cje.errors import CJEError
+from cje.inference import Finding, Severity
+from cje.kernels.ranks import ecdf_fit, ecdf_predict
+
+__all__ = ["Capability", "Diagnosis", "examine"]
+
+FloatArray = NDArray[np.float64]
+
+_LENGTH = re.compile(
+    r"(?:^|_)(?:response|output|completion|answer)?_?(?:len|length|chars|tokens|words)$"
+)
+_PROMPT_LENGTH = re.compile(r"prompt|input|context|question")
+_POSITION = re.compile(r"^(?:position|order|swapped|slot|side)$")
+_MIN_LABELS = 20
+
+
+@dataclass(frozen=True)
+class Capability:
+    """One estimator: whether the file supports it, the command, or what would unblock it."""
+
+    estimator: str
+    supported: bool
+    command: str
+    unblock: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything the doctor has to say about one source.
+
+    Attributes
+    ----------
+    name : str
+        The source, as given.
+    what : str
+        What it is, in a sentence.
+    reading : tuple of str
+        Which columns were taken for what, and why; scales.
+    facts : mapping
+        Counts: rows, policies, prompts, labels, draws, shared prompts.
+    capabilities : tuple of Capability
+    findings : tuple of Finding
+    """
+
+    name: str
+    what: str
+    reading: tuple[str, ...]
+    facts: dict[str, Any]
+    capabilities: tuple[Capability, ...]
+    findings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "name": self.name,
+            "what": self.what,
+            "reading": list(self.reading),
+            "facts": self.facts,
+            "capabilities": [asdict(c) for c in self.capabilities],
+            "findings": [f.to_dict() for f in self.findings],
+        }
+
+    def summary(self) -> str:
+        """The diagnosis as plain text."""
+        lines = [f"{self.name}: {self.what}", "", "read as"]
+        lines += [f"  - {note}" for note in self.reading]
+        lines += ["", "facts"]
+        lines += [
+            f"  - {key.replace('_', ' ')}: {_show(value)}" for key, value in self.facts.items()
+        ]
+        lines += ["", "what you can run today"]
+        lines += [f"  {c.command}" for c in self.capabilities if c.supported]
+        blocked = [c for c in self.capabilities if not c.supported]
+        if blocked:
+            lines += ["", "blocked"]
+            lines += [f"  {c.estimator}: {c.unblock}" for c in blocked]
+        lines += ["", "findings" if self.findings else "no findings"]
+        lines += [f"  {finding}" for finding in self.findings]
+        return "\n".join(lines)
+
+
+def examine(source: Any, **reading: Any) -> Diagnosis:
+    """Examine a file, folder, frame or list of rows.
+
+    `reading` are options of `cje.data.read`. A number that looks like the response's length, a
+    position column and the response's text are read too, for the search for judge biases.
+    """
+    name = str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else "data"
+    numbers, position, has_response = _extra_columns(source)
+    if isinstance(source, Dataset):
+        data = source
+    else:
+        data = read(
+            source,
+            covariates=tuple(numbers),
+            groups=tuple(position),
+            text=bool(has_response and not numbers),
+            **{"repeats": "draws", "min_rows": 1, "require": (), **reading},
+        )
+    lengths = {key: np.log1p(np.maximum(data.covariates[key], 0.0)) for key in numbers}
+    if data.response is not None:
+        text = data.response.to_series().str.len_chars().to_numpy()
+        lengths["response_length"] = np.log1p(text.astype(np.float64))
+    findings = [
+        *_data_findings(data),
+        *_label_findings(data, lengths),
+        *_bias_findings(data, lengths),
+    ]
+    findings += _logprob_findings(data)
+    return Diagnosis(
+        name=name,
+        what=_what(data),
+        reading=(*data.metadata.get("reading", ()), *_scales(data)),
+        facts=_facts(data),
+        capabilities=tuple(_capabilities(data, name)),
+        findings=tuple(findings),
+    )
+
+
+def _extra_columns(source: Any) -> tuple[list[str], list[str], bool]:
+    """Numeric length columns, position columns, and whether there is a response's text."""
+    if isinstance(source, Dataset):
+        return list(source.covariates), list(source.groups), source.response is not None
+    sources, _ = open_sources(source, None)
+    leaves = sources[0].table.leaves()
+    numbers = [
+        leaf.display
+        for leaf in leaves
+        if leaf.only("number")
+        and _LENGTH.search(leaf.path[-1].lower())
+        and not _PROMPT_LENGTH.search(leaf.path[-1].lower())
+    ]
+    position = [leaf.display for leaf in leaves if _POSITION.search(leaf.path[-1].lower())]
+    responses = {"response", "output", "completion", "answer"}
+    return numbers, position, any(leaf.path[-1].lower() in responses for leaf in leaves)
+
+
+def _what(data: Dataset) -> str:
+    policies = data.policy.n_names
+    scored = bool(np.isfinite(data.judge_score).any())
+    kind = "logged responses with log-probs" if data.target_policies else "judged responses"
+    if not scored:
+        kind = "responses without judge scores"
+    return f"{len(data):,} {kind} of {policies} {'policy' if policies == 1 else 'policies'}"
+
+
+def _scales(data: Dataset) -> list[str]:
+    notes = [f"judge scores on {data.judge_scale}"]
+    if data.n_labelled:
+        notes.append(f"labels on {data.oracle_scale}")
+    return notes
+
+
+def _facts(data: Dataset) -> dict[str, Any]:
+    labelled = np.isfinite(data.oracle_label)
+    per_policy = np.bincount(data.policy.codes, labelled, data.policy.n_names)
+    pairs = np.unique(data.prompt_id.codes * np.int64(data.policy.n_names) + data.policy.codes)
+    sharing = np.bincount(pairs // data.policy.n_names, minlength=data.prompt_id.n_names)
+    names = data.policy.names
+    return {
+        "rows": len(data),
+        "policies": {n: int(c) for n, c in zip(names, np.bincount(data.policy.codes), strict=True)},
+        "prompts": data.prompt_id.n_names,
+        "prompts_shared_by_all_policies": int((sharing == len(names)).sum()),
+        "draws_per_prompt_and_policy": round(len(data) / len(pairs), 3) if len(pairs) else 0,
+        "labels": {n: int(c) for n, c in zip(names, per_policy, strict=True)},
+        "label_share": round(float(labelled.mean()), 4) if len(data) else 0.0,
+        "distinct_judge_scores": len(np.unique(data.judge_score[np.isfinite(data.judge_score)])),
+        "target_policies": list(data.target_policies),
+    }
+
+
+def _data_findings(data: Dataset) -> list[Finding]:
+    found = []
+    counts = np.bincount(data.policy.codes, minlength=data.policy.n_names)
+    for code in np.flatnonzero(counts == 1):
+        action = "add rows, or check the policy column"
+        name = data.policy.names[code]
+        found.append(Finding("one-row", "has one row only", Severity.REFUSE, action, name))
+    missing = int(np.isnan(data.judge_score).sum())
+    if missing:
+        severity = Severity.REFUSE if missing == len(data) else Severity.WARNING
+        action = "score them, or select the rows that have a score"
+        message = f"{missing:,} rows have no judge score"
+        found.append(Finding("missing-scores", message, severity, action))
+    scores = data.judge_score[np.isfinite(data.judge_score)]
+    if len(scores) and float(np.ptp(scores)) == 0.0:
+        message, action = "the judge gave every row the same score", "fix its prompt or parsing"
+        found.append(Finding("constant-judge", message, Severity.REFUSE, action))
+    if data.rater_labels is not None:
+        agreement = rater_agreement(data.rater_labels)
+        found += [] if agreement is None else agreement.findings()
+    return found
+
+
+def _label_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Finding]:
+    labelled = np.isfinite(data.oracle_label)
+    n = int(labelled.sum())
+    how_many = "label a random slice of each policy; cje plan says how many"
+    if n == 0:
+        message = "no row has a label; only the uncalibrated judge's mean can be shown"
+        return [Finding("no-labels", message, Severity.WARNING, how_many)]
+    found = []
+    if n < _MIN_LABELS:
+        found.append(Finding("few-labels", f"{n} labels in all", Severity.WARNING, how_many))
+    with_labels = np.bincount(data.policy.codes, labelled, data.policy.n_names) > 0
+    for code in np.flatnonzero(~with_labels):
+        message = "has no labels of its own; its value would rest on other policies' calibration"
+        name = data.policy.names[code]
+        found.append(Finding("no-own-labels", message, Severity.WARNING, how_many, name))
+    rows = with_labels[data.policy.codes]
+    codes = data.policy.codes[rows]
+    numbers = {"judge_score": data.judge_score, **lengths}
+    ranks = {name: _rank_within(values[rows], codes) for name, values in numbers.items()}
+    tests = labelling_tests(labelled[rows], ranks, {})
+    found += labelling_findings(tests, has_propensity=data.label_propensity is not None)
+    return found
+
+
+def _rank_within(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
+    """Mid-rank share within each policy, so that policies labelled more often do not matter."""
+    out = np.full(len(values), np.nan)
+    for code in np.unique(codes):
+        mine = np.flatnonzero((codes == code) & np.isfinite(values))
+        if len(mine):
+            out[mine] = ecdf_predict(*ecdf_fit(values[mine]), values[mine])
+    return out
+
+
+def _bias_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Finding]:
+    rows = np.flatnonzero(np.isfinite(data.oracle_label) & np.isfinite(data.judge_score))
+    if len(rows) < _MIN_LABELS:
+        return []
+    folds = get_folds(data.prompt_id, 5, 42)[rows]
+    scores, labels = data.judge_score[rows], data.oracle_label[rows]
+    fitted = fit_reward_model(scores, labels, folds=folds, n_folds=5).predict_oof(scores, folds)
+    numbers = {name: values[rows] for name, values in lengths.items()}
+    categories = {"policy": (data.policy.codes[rows], data.policy.names)}
+    for name, codes in data.groups.items():
+        categories[name] = (codes.codes[rows], codes.names)
+    biases = judge_biases(fitted - labels, numbers, categories)
+    quality = calibration_fit(scores, labels, fitted)
+    return [f for bias in biases for f in bias.findings()] + quality.findings()
+
+
+def _logprob_findings(data: Dataset) -> list[Finding]:
+    base, target = data.base_policy_logprob, data.target_policy_logprobs
+    if base is None or target is None:
+        return []
+    found = []
+    for k, name in enumerate(data.target_policies):
+        known = np.isfinite(base) & np.isfinite(target[:, k])
+        if not known.all():
+            message = f"{int((~known).sum()):,} rows lack log-probs"
+            action = "score those rows under the target policy"
+            found.append(Finding("missing-logprobs", message, Severity.REFUSE, action, name))
+        ratio = np.clip((target[:, k] - base)[known], -20.0, 20.0)
+        if len(ratio) > 1 and float(np.ptp(ratio)) <= 1e-9:
+            message = "all importance weights are identical: a default stood in for the log-probs"
+            action = "score the logged responses under the target policy (teacher forcing)"
+            found.append(Finding("identical-weights", message, Severity.REFUSE, action, name))
+        elif len(ratio):
+            found += weight_findings(weight_diagnostics(name, np.exp(ratio)))
+    return found
+
+
+def _capabilities(data: Dataset, name: str) -> list[Capability]:
+    """What runs today, with the command; what does not, with what is missing."""
+    scored = bool(np.isfinite(data.judge_score).any())
+    labels = int(data.n_labelled)
+    logged = bool(data.target_policies) and data.base_policy_logprob is not None
+    need_labels = "label a random slice of rows (oracle_label; at least 20, see cje plan)"
+    need_logprobs = (
+        "add base_policy_logprob and target_policy_logprobs: the log-probability of each logged "
+        "response under the logging policy and under every target"
+    )
+    items: Sequence[tuple[str, bool, str, str]] = (
+        ("naive", scored, f"cje analyze {name} --estimator naive", "add judge scores"),
+        ("direct", scored and labels >= 2 and not logged, f"cje analyze {name}",
+         "use fresh responses of each policy" if logged else need_labels),
+        ("calibrated-ips", logged and labels >= 10,
+         f"cje analyze --logged {name} --estimator calibrated-ips",
+         need_labels if logged else need_logprobs),
+        ("stacked-dr", False, "",
+         "needs two sources: cje analyze fresh_draws/ --logged logged.jsonl "
+         "--estimator stacked-dr" + ("" if logged else f"; {need_logprobs}")),
+    )  # fmt: skip
+    return [
+        Capability(estimator, bool(ok), command if ok else "", "" if ok else unblock)
+        for estimator, ok, command, unblock in items
+    ]
+
+
+def examine_together(fresh: Diagnosis, logged: Diagnosis) -> Diagnosis:
+    """Two sources that complete each other: fresh draws, and logged rows with log-probs."""
+    if not logged.facts["target_policies"]:
+        raise CJEError("the second source has no log-probs", where=logged.name)
+    command = f"cje analyze {fresh.name} --logged {logged.name} --estimator stacked-dr"
+    capabilities = [
+        replace(c, supported=True, command=command, unblock="")
+        if c.estimator == "stacked-dr"
+        else c
+        for c in fresh.capabilities
+    ]
+    return replace(fresh, capabilities=tuple(capabilities))
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, dict):
+        shown = ", ".join(f"{k} {v:,}" for k, v in list(value.items())[:8])
+        return shown + (f", ... ({len(value)} in all)" if len(value) > 8 else "")
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,180 @@
+"""The doctor says what a file is, what it supports, what blocks it, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cje import CJEError, analyze_dataset, simulate
+from cje.analysis.doctor import examine
+from cje.cli.main import app
+from cje.diagnostics import judge_biases, labelling_tests
+
+RUNNER = CliRunner()
+
+
+def rows_of(data, **columns):
+    rows = []
+    for i in range(len(data)):
+        row = {
+            "prompt_id": data.prompt_id.names[data.prompt_id.codes[i]],
+            "policy": data.policy.names[data.policy.codes[i]],
+            "judge_score": float(data.judge_score[i]),
+            "oracle_label": None if np.isnan(data.oracle_label[i]) else float(data.oracle_label[i]),
+        }
+        if data.base_policy_logprob is not None:
+            row["base_policy_logprob"] = float(data.base_policy_logprob[i])
+            row["target_policy_logprobs"] = dict(
+                zip(data.target_policies, data.target_policy_logprobs[i].tolist(), strict=True)
+            )
+        rows.append(row | {name: values[i] for name, values in columns.items()})
+    return rows
+
+
+def codes_of(diagnosis):
+    return {finding.code for finding in diagnosis.findings}
+
+
+def supported(diagnosis):
+    return {c.estimator for c in diagnosis.capabilities if c.supported}
+
+
+def test_a_healthy_file_has_no_findings_and_a_command_that_runs(tmp_path):
+    sim = simulate.policies_on_shared_prompts(300, 3, 90, seed=4)
+    path = tmp_path / "evals.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows_of(sim.dataset)))
+    found = examine(path)
+    assert codes_of(found) == set()
+    assert {"naive", "direct"} <= supported(found)
+    assert found.facts["prompts_shared_by_all_policies"] == 300
+    command = next(c.command for c in found.capabilities if c.estimator == "direct")
+    assert RUNNER.invoke(app, command.split()[1:]).exit_code in (0, 2)
+    assert RUNNER.invoke(app, ["doctor", str(path)]).exit_code == 0
+
+
+def test_labels_chosen_by_score_are_noticed_and_recorded_propensities_excuse_them():
+    sim = simulate.monotone_judge(2000, 300, seed=1, labelling="mar")
+    rows = rows_of(sim.dataset)
+    top = sorted(rows, key=lambda r: -r["judge_score"])
+    for i, row in enumerate(top):
+        row["oracle_label"] = 0.5 if i < 300 else None
+    assert "labels-not-random" in codes_of(examine(rows))
+    excused = [row | {"label_propensity": 0.15} for row in rows]
+    assert "labels-not-random" not in codes_of(examine(excused))
+
+
+def test_random_labels_are_rarely_called_not_random():
+    """At an adjusted level of 1%: at most 4 false alarms in 60 (probability 0.1%)."""
+    alarms = 0
+    for seed in range(60):
+        sim = simulate.policies_on_shared_prompts(200, 2, 50, seed=seed)
+        alarms += "labels-not-random" in codes_of(examine(sim.dataset))
+    assert alarms <= 4
+
+
+def test_a_length_biased_judge_is_found_from_a_column_and_from_the_text():
+    sim = simulate.length_biased_judge(1500, 500, seed=3, bias=0.3)
+    length = sim.dataset.covariates["response_length"]
+    column = rows_of(sim.dataset, response_length=length.tolist())
+    assert "judge-bias-response_length" in codes_of(examine(column))
+    text = rows_of(sim.dataset, response=["x" * int(20 * v) for v in length])
+    assert "judge-bias-response_length" in codes_of(examine(text))
+
+
+def test_an_unbiased_judge_is_not_accused():
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(100):
+        error, length = rng.normal(size=200), rng.normal(size=200)
+        codes = rng.integers(0, 3, 200)
+        biases = judge_biases(error, {"length": length}, {"policy": (codes, ("a", "b", "c"))})
+        alarms += any(b.p_adjusted < 0.05 for b in biases)
+    assert alarms <= 13  # 5% family-wise, 99.9% binomial bound
+
+
+def test_a_position_effect_is_found():
+    rng = np.random.default_rng(1)
+    quality, position = rng.random(800), rng.integers(0, 2, 800)
+    rows = [
+        {"prompt_id": f"p{i}", "policy": "a", "judge_score": min(1.0, 0.8 * q + 0.2 * s),
+         "oracle_label": float(q), "position": ["first", "second"][s]}
+        for i, (q, s) in enumerate(zip(quality, position, strict=True))
+    ]  # fmt: skip
+    assert "judge-bias-position" in codes_of(examine(rows))
+
+
+def test_unlabelled_policies_and_files_are_told_apart():
+    sim = simulate.policies_on_shared_prompts(100, 2, 30, seed=4)
+    rows = rows_of(sim.dataset)
+    for row in rows[100:]:
+        row["oracle_label"] = None
+    assert "no-own-labels" in codes_of(examine(rows))
+    for row in rows:
+        row["oracle_label"] = None
+    found = examine(rows)
+    assert "no-labels" in codes_of(found)
+    assert supported(found) == {"naive"}
+    assert "label a random slice" in next(
+        c.unblock for c in found.capabilities if c.estimator == "direct"
+    )
+
+
+def test_logged_rows_support_off_policy_estimates_and_bad_overlap_is_told():
+    sim = simulate.logged_with_logprobs(
+        600, 200, seed=2, targets={"near": 0.9, "far": 0.01}, fresh_draws=0
+    )
+    found = examine(rows_of(sim.dataset))
+    assert "calibrated-ips" in supported(found)
+    assert any(f.code == "low-ess" and f.subject == "far" for f in found.findings)
+
+
+def test_a_forgotten_teacher_forcing_step_is_found():
+    sim = simulate.logged_with_logprobs(100, 50, seed=2, targets={"t": 0.9}, fresh_draws=0)
+    rows = rows_of(sim.dataset)
+    for row in rows:
+        row["target_policy_logprobs"] = {"t": row["base_policy_logprob"]}
+    assert "identical-weights" in codes_of(examine(rows))
+
+
+def test_two_files_that_complete_each_other_unblock_the_doubly_robust_family(tmp_path):
+    sim = simulate.logged_with_logprobs(200, 80, seed=2, targets={"t": 0.9})
+    logged, fresh = tmp_path / "logged.jsonl", tmp_path / "fresh.jsonl"
+    logged.write_text("\n".join(json.dumps(r) for r in rows_of(sim.dataset)))
+    fresh.write_text("\n".join(json.dumps(r) for r in rows_of(sim.fresh)))
+    out = RUNNER.invoke(app, ["doctor", str(fresh), str(logged), "--json"])
+    both = json.loads(out.output)
+    stacked = next(c for c in both[0]["capabilities"] if c["estimator"] == "stacked-dr")
+    assert stacked["supported"]
+    run = RUNNER.invoke(app, stacked["command"].split()[1:])
+    assert run.exit_code in (0, 2), run.output
+
+
+def test_constant_judges_and_single_rows_are_refused():
+    rows = [{"prompt_id": f"p{i}", "policy": "a", "judge_score": 0.5} for i in range(10)]
+    rows.append({"prompt_id": "p0", "policy": "b", "judge_score": 0.5})
+    assert {"constant-judge", "one-row"} <= codes_of(examine(rows))
+
+
+def test_a_file_that_cannot_be_read_is_an_error_with_exit_code_1(tmp_path):
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    with pytest.raises(CJEError):
+        examine(empty)
+
+
+def test_the_doctor_and_the_analysis_agree_on_what_runs():
+    sim = simulate.policies_on_shared_prompts(100, 2, 30, seed=4)
+    assert "direct" in supported(examine(sim.dataset))
+    assert analyze_dataset(sim.dataset).estimator == "direct"
+
+
+def test_labelling_tests_find_a_category_that_is_labelled_more():
+    labelled = np.r_[np.ones(80, bool), np.zeros(120, bool)]
+    tests = labelling_tests(
+        labelled, {}, {"domain": np.r_[np.zeros(100), np.ones(100)].astype(int)}
+    )
+    assert tests[0].p_adjusted < 1e-6
+    assert tests[0].effect == pytest.approx(0.4)
