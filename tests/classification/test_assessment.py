@@ -21,6 +21,7 @@ FOLDED = {
     "kuiper": (c.kuiper_error, {}, 120),
     "mcb": (c.corp_miscalibration, {}, 120),
     "brier": (c.brier_score, {}, 120),
+    "dsc": (c.corp_discrimination, {}, 120),
 }
 SCORES = {
     "spread": lambda rng, n: rng.random(n),
@@ -59,6 +60,23 @@ def test_both_sides_of_the_interval_cover(name, scores, slope):
         above += high >= target - 1e-9
     assert below / n_reps >= 0.935
     assert above / n_reps >= 0.935
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.7, 2.0])
+def test_both_sides_of_spiegelhalters_interval_cover(slope):
+    p = np.random.default_rng(99).random(400_000)
+    mean = ((1 - 2 * p) * (_chance(p, slope) - p)).mean()
+    truth = np.sqrt(400) * mean / np.sqrt(((1 - 2 * p) ** 2 * p * (1 - p)).mean())
+    rng = np.random.default_rng(9)
+    below = above = 0
+    for _ in range(400):
+        p = rng.random(400)
+        y = (rng.random(400) < _chance(p, slope)).astype(float)
+        low, high = assessment._ENTRIES[c.spiegelhalter_z].limits(y, p, None, 0.95)
+        below += low <= truth
+        above += high >= truth
+    assert min(below, above) / 400 >= 0.935
+    assert (below + above - 400) / 400 >= 0.92
 
 
 def _multiclass(rng, n, slope, k=4):

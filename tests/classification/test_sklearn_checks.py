@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -30,4 +29,3 @@ def test_no_check_is_excused():
     skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
     # Array-API checks need an extra package and apply to no array-API estimator here.
     assert skipped <= {"check_array_api_input"}, skipped
-    assert pytest is not None

@@ -215,10 +215,9 @@ def assess(
 
     Notes
     -----
-    The interval is for the population's value of the *binned* quantity, with the bins used here: a
-    different number of bins is a different quantity. Its sides hold under independent rows;
-    clustered rows need a design effect in `sample_weight`'s place, which this function does not
-    know.
+    The interval of a binned metric is for the population's value with the bins used here: a
+    different number of bins is a different quantity. It holds for independent rows; rows that share
+    a prompt or a patient are not, and the interval is then too narrow.
 
     Examples
     --------
