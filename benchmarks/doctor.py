@@ -1,0 +1,85 @@
+"""`cje doctor` on a large JSONL beside polars' own scan of the same columns.
+
+``python -m benchmarks.doctor [--quick]`` writes a file of 1 GB (100 MB with --quick) to a temporary
+folder; each side runs in a process of its own, so that peak memory is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import main
+
+_POLARS = """
+import polars as pl, sys
+pl.scan_ndjson(sys.argv[1]).select(
+    "prompt_id", "policy", "judge_score", "oracle_label", pl.col("response")
+).collect()
+"""
+_DOCTOR = """
+import sys
+from cje.analysis.doctor import examine
+examine(sys.argv[1])
+"""
+_PEAK = "\nimport resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+
+
+def _write(path: Path, size: float) -> int:
+    """Rows of about 1 kB: ids, scores, labels on a tenth, a response."""
+    rng = np.random.default_rng(0)
+    words = np.array(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"])
+    texts = [" ".join(rng.choice(words, n)) for n in rng.integers(60, 240, 500)]
+    n = 0
+    with path.open("w") as file:
+        while file.tell() < size:
+            score = rng.random(5000)
+            for i in range(5000):
+                label = float(score[i] > 0.5) if i % 10 == 0 else None
+                row = {"prompt_id": f"p{n // 2}", "policy": "ab"[n % 2],
+                       "judge_score": round(float(score[i]), 4), "oracle_label": label,
+                       "response": texts[n % 500]}  # fmt: skip
+                file.write(json.dumps(row) + "\n")
+                n += 1
+    return n
+
+
+def _measure(code: str, path: Path) -> tuple[float, float]:
+    """Wall seconds and peak memory in GB of a fresh process."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code + _PEAK, str(path)], check=True, capture_output=True, text=True
+    )
+    return time.perf_counter() - start, int(done.stdout.split()[-1]) / 2**20
+
+
+def run(quick: bool = True) -> list[dict[str, Any]]:
+    """Time ratio and peak memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "evals.jsonl"
+        n = _write(path, 1e8 if quick else 1e9)
+        pairs = [(_measure(_POLARS, path), _measure(_DOCTOR, path)) for _ in range(3)]
+        ratio = float(np.median([doctor[0] / floor[0] for floor, doctor in pairs]))
+        peak = max(doctor[1] for _, doctor in pairs)
+        size = path.stat().st_size / 1e9
+    note = f"{n:,} rows, {size:.2f} GB, polars {np.median([f[0] for f, _ in pairs]):.2f} s"
+    rows = [
+        {"bar": "doctor / polars scan of the same columns", "value": ratio, "limit": 2.5,
+         "ok": ratio <= 2.5, "note": note},
+        {"bar": "doctor, peak memory in GB", "value": peak, "limit": 2.0, "ok": peak <= 2.0,
+         "note": note},
+    ]  # fmt: skip
+    for row in rows:
+        print(f"{'ok ' if row['ok'] else 'BAD'} {row['bar']:45s} {row['value']:.2f}  {row['note']}")
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__ or ""))
