@@ -16,6 +16,7 @@ Pairs = Sequence[tuple[Comparison, float]]
 
 _MOST = 5
 _NAME = 48
+_SCOPE = "How the policies do on prompts unlike these, or against other labels than these."
 
 
 def answer_of(result: EstimationResult, pairs: Pairs) -> Answer:
@@ -23,8 +24,8 @@ def answer_of(result: EstimationResult, pairs: Pairs) -> Answer:
     refused = set(result.refused())
     usable = [(c, p) for c, p in pairs if not refused & {c.a, c.b}]
     return Answer(
-        (*_values(result, refused), *_differences(result, usable)),
-        (*_refusals(result), *_open_pairs(result, usable), *_borrowed(result)),
+        (*_leader(result), *_differences(result, usable)),
+        (*_refusals(result), *_open_pairs(result, usable), *_borrowed(result), _SCOPE),
         _steps(result, usable),
     )
 
@@ -34,30 +35,36 @@ def _told_apart(result: EstimationResult, p: float) -> bool:
     return p < 1.0 - result.level
 
 
-def _values(result: EstimationResult, refused: set[str]) -> list[str]:
-    rows = [row for row in result.rows() if row["policy"] not in refused]
-    rows.sort(key=lambda row: -row["estimate"])
+def _leader(result: EstimationResult) -> list[str]:
+    """The policy with the highest value that may be used, and how it stands to the others."""
+    best = result.best_policy()
+    if best.policy is None:
+        return []
+    row = next(row for row in result.rows() if row["policy"] == best.policy)
     quantity = result.metadata.get("quantity", "mean label")
-    lines = [
-        f"{_name(row['policy'])}: {quantity} {number(row['estimate'])}, {result.level:.0%} "
-        f"interval {interval(row['low'], row['high'])}"
-        + (", if the judge errs on it as on the labelled policies."
-           if row["borrowed_calibration"] else ".")
-        for row in rows
-    ]  # fmt: skip
-    return _capped(lines, "policies are in the plot below")
+    value = f"{number(row['estimate'])} ({result.level:.0%} interval "
+    value += f"{interval(row['low'], row['high'])})"
+    if len(result.policies) == 1:
+        words = f"{_name(best.policy)} has a {quantity} of {value}"
+    else:
+        words = f"{_name(best.policy)} has the highest {quantity}: {value}"
+    if best.policy in result.metadata.get("borrowed", ()):
+        words += ", if the judge errs on it as on the labelled policies"
+    return [words + "."]
 
 
 def _differences(result: EstimationResult, pairs: Pairs) -> list[str]:
+    """Pairs told apart, those with the best policy first."""
+    best = result.best_policy().policy
     lines = []
-    for c, p in sorted(pairs, key=lambda pair: pair[1]):
+    for c, p in sorted(pairs, key=lambda pair: (best not in (pair[0].a, pair[0].b), pair[1])):
         if not _told_apart(result, p):
             continue
         high, low = (c.a, c.b) if c.difference > 0 else (c.b, c.a)
         ends = sorted(abs(v) for v in (c.interval.low, c.interval.high))
         lines.append(
             f"{_name(high)} is better than {_name(low)} by {number(abs(c.difference), 3)} "
-            f"({interval(*ends)}; {p_value(p)}, adjusted for all pairs)."
+            f"({interval(*ends, digits=3)}; {p_value(p)})."
         )
     for c, p in pairs:
         if c.verdict == "non-inferior" and not _told_apart(result, p):
@@ -80,8 +87,7 @@ def _refusals(result: EstimationResult) -> list[str]:
 def _open_pairs(result: EstimationResult, pairs: Pairs) -> list[str]:
     lines = [
         f"That {_name(c.a)} and {_name(c.b)} differ: {signed(c.difference)} "
-        f"({interval(c.interval.low, c.interval.high, sign=True)}; {p_value(p)}, adjusted) may be "
-        "chance."
+        f"({interval(c.interval.low, c.interval.high, sign=True)}; {p_value(p)}) may be chance."
         for c, p in sorted(pairs, key=lambda pair: -pair[1])
         if not _told_apart(result, p) and c.verdict != "non-inferior"
     ]

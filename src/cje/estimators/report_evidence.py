@@ -152,7 +152,7 @@ def _forest(
     level: float,
 ) -> Forest:
     rows = tuple(
-        _mean_row(f"{label} (n = {int(inside.sum())})", residual[inside], weight[inside], level)
+        _mean_row(label, residual[inside], weight[inside], level)
         for label, inside in parts
         if inside.sum() >= _MIN_IN_REGION
     )
@@ -167,7 +167,7 @@ def _mean_row(label: str, residual: FloatArray, weight: FloatArray, level: float
     mean = float(share @ residual)
     se = float(np.sqrt(np.sum((share * (residual - mean)) ** 2) * n / (n - 1)))
     half = float(stdtrit(n - 1, 0.5 + level / 2)) * se
-    return ForestRow(label, mean, mean - half, mean + half)
+    return ForestRow(label, mean, mean - half, mean + half, mark=f"n = {n}")
 
 
 # ---- samples --------------------------------------------------------------------------------

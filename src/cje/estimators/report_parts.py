@@ -104,6 +104,7 @@ def estimates_part(result: EstimationResult) -> Forest:
             row["high"],
             truth.get(row["policy"]),
             "refused" if row["refused"] else "borrowed" if row["borrowed_calibration"] else "",
+            "bad" if row["refused"] else "care",
             row["refused"],
         )
         for row in result.rows()
@@ -202,7 +203,8 @@ def transport_part(result: EstimationResult) -> Forest | None:
         margin = audit["margin"] * width
         value, low, high = (audit[key] * width for key in ("mean_residual", "low", "high"))
         mark = audit["status"].replace("_", " ").lower()
-        rows.append(ForestRow(name, value, low, high, mark=mark))
+        tone = {"pass": "good", "fail": "bad"}.get(mark, "care")
+        rows.append(ForestRow(name, value, low, high, mark=mark, tone=tone))
     if not rows:
         return None
     return Forest(
@@ -253,10 +255,11 @@ def _saved_regions(result: EstimationResult) -> list[Forest]:
     width = _width(result)
     rows = tuple(
         ForestRow(
-            f"{r['name']} third (n = {r['n']})",
+            f"{r['name']} third",
             r["mean"] * width,
             (r["mean"] - 1.96 * r["standard_error"]) * width,
             (r["mean"] + 1.96 * r["standard_error"]) * width,
+            mark=f"n = {r['n']}",
         )
         for r in fit.get("regions", ())
     )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cje.errors import CJEError
 from cje.report import svg
 from cje.report.parts import Answer, Part, SampleTable
-from cje.report.wording import clean, number, p_value, shorten, signed
+from cje.report.wording import clean, fixed, number, p_value, shorten, signed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -142,6 +142,7 @@ def _environment() -> Environment:
         clean=clean,
         short=shorten,
         number=number,
+        fixed=fixed,
         signed=signed,
         p_value=p_value,
         kind=lambda part: type(part).__name__,

@@ -49,7 +49,8 @@ class Answer:
 class ForestRow:
     """One estimate with its interval; `truth` where it is known.
 
-    `mark` is a word or two beside the name; `muted` rows are drawn hollow (not to be used).
+    `mark` is a word or two beside the name, its `tone` one of ``plain``, ``good``, ``care``,
+    ``bad``; `muted` rows are drawn hollow (not to be used).
     """
 
     name: str
@@ -58,6 +59,7 @@ class ForestRow:
     high: float
     truth: float | None = None
     mark: str = ""
+    tone: str = "plain"
     muted: bool = False
 
 
@@ -84,6 +86,13 @@ class Forest:
         if self.zone is not None:
             shown += self.zone
         return padded([v for v in shown if np.isfinite(v)])
+
+    def decimals(self) -> int:
+        """Decimals that all rows are written with: three digits of a middling interval's width."""
+        widths = [w for row in self.rows if np.isfinite(w := row.high - row.low) and w > 0]
+        if not widths:
+            return 4
+        return int(np.clip(2 - np.floor(np.log10(np.median(widths))), 0, 9))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cje.report.parts import CurvePart, Forest, ForestRow, HistogramPart, padded
-from cje.report.wording import number, ticks
+from cje.report.wording import fixed, number, ticks
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -60,7 +60,7 @@ def _tick_text(axis: _Axis, value: float, text: str, y: float) -> Markup:
 
 def _labelled(axis: _Axis, most: int = 6) -> list[tuple[float, str]]:
     values, decimals = ticks(axis.low, axis.high, most)
-    return [(value, f"{value + 0.0:.{decimals}f}") for value in values]
+    return [(value, fixed(value, decimals)) for value in values]
 
 
 # ---- forest -----------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _upright(axis: _Axis, value: float, kind: str) -> Markup:
 def forest_axis(part: Forest) -> Markup:
     """The axis under the strips."""
     axis = _Axis(*part.limits())
-    shapes = [_tick_text(axis, value, text, 14) for value, text in _labelled(axis, 5)]
+    shapes = [_tick_text(axis, value, text, 14) for value, text in _labelled(axis)]
     shapes.append(tag("text", part.axis, x="50%", y=31, text_anchor="middle", class_="axis-name"))
     return tag("svg", *shapes, width="100%", height=36, class_="axis", aria_hidden="true")
 
@@ -120,13 +120,17 @@ def _framed(
     points: Sequence[Markup],
     x_ticks: Sequence[tuple[float, str]],
     words: tuple[str, str, str],
+    y_ticks: Sequence[tuple[float, str]] | None = None,
 ) -> Markup:
     """A chart of two drawings side by side: the y labels at a fixed width, the rest fluid."""
     x_name, y_name, said = words
-    rows = [(v, text, _TOP_ROOM + height * (1 - y.at(v) / 100)) for v, text in _labelled(y, 5)]
+    rows = [
+        (v, text, _TOP_ROOM + height * (1 - y.at(v) / 100))
+        for v, text in y_ticks or _labelled(y, 5)
+    ]
     total = height + _TOP_ROOM + _AXIS_ROOM
     left = [
-        tag("text", text, x=40, y=round(place + 4, 1), text_anchor="end", class_="tick")
+        tag("text", text, x=47, y=round(place + 4, 1), text_anchor="end", class_="tick")
         for _, text, place in rows
     ]
     turned = f"rotate(-90 9 {_TOP_ROOM + height / 2})"
@@ -151,7 +155,7 @@ def _framed(
     name = tag("text", x_name, x="50%", y=total - 3, text_anchor="middle", class_="axis-name")
     return tag(
         "div",
-        tag("svg", *left, width=44, height=total, class_="y-axis", aria_hidden="true"),
+        tag("svg", *left, width=52, height=total, class_="y-axis", aria_hidden="true"),
         tag(
             "svg",
             *grid,
@@ -257,7 +261,9 @@ def histogram_chart(part: HistogramPart) -> Markup:
         steps.append((x.high, 0.0))
         shapes.append(_path([(x.at(a), 100 - y.at(v)) for a, v in steps], f"step series-{k}"))
     labels = _log_labels(x) if part.log else _labelled(x)
-    return _framed(x, y, _BAR_HEIGHT, shapes, [], labels, (part.axis, "share", part.title))
+    shares_at = [(v, f"{100 * v:g}%") for v in ticks(0.0, y.high, 4)[0]]
+    words = (part.axis, "share", part.title)
+    return _framed(x, y, _BAR_HEIGHT, shapes, [], labels, words, shares_at)
 
 
 def _log_labels(axis: _Axis) -> list[tuple[float, str]]:

@@ -7,7 +7,17 @@ import re
 
 import numpy as np
 
-__all__ = ["clean", "interval", "number", "p_value", "percent", "shorten", "signed", "ticks"]
+__all__ = [
+    "clean",
+    "fixed",
+    "interval",
+    "number",
+    "p_value",
+    "percent",
+    "shorten",
+    "signed",
+    "ticks",
+]
 
 _MINUS = "\u2212"
 # Control characters (but tab and newline), lone surrogates and the byte order mark have no
@@ -57,9 +67,26 @@ def number(value: float, digits: int = 4) -> str:
         return "0"
     if 1e-4 <= abs(value) < 1e7:
         places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-        text = f"{value:.{places}f}"
-        return text.rstrip("0").rstrip(".") if "." in text and places > digits else text
-    return f"{value:.{digits - 1}g}"
+        return _true_minus(f"{value:.{places}f}")
+    return _true_minus(f"{value:.{digits - 1}g}")
+
+
+def fixed(value: float, decimals: int) -> str:
+    """A number with so many decimals and a true minus sign.
+
+    Examples
+    --------
+    >>> fixed(-0.00012, 3), fixed(2.0, 1)
+    ('0.000', '2.0')
+    """
+    if not math.isfinite(value):
+        return "unbounded"
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else _true_minus(text)
+
+
+def _true_minus(text: str) -> str:
+    return text.replace("-", _MINUS)
 
 
 def signed(value: float, digits: int = 3) -> str:
@@ -68,10 +95,11 @@ def signed(value: float, digits: int = 3) -> str:
     return text if value == 0 else ("+" if value > 0 else _MINUS) + text
 
 
-def interval(low: float, high: float, *, sign: bool = False) -> str:
-    """``low to high``."""
-    show = signed if sign else number
-    return f"{show(low)} to {show(high)}"
+def interval(low: float, high: float, *, sign: bool = False, digits: int = 4) -> str:
+    """``low to high``; with signs and three digits for differences."""
+    if sign:
+        return f"{signed(low)} to {signed(high)}"
+    return f"{number(low, digits)} to {number(high, digits)}"
 
 
 def percent(share: float) -> str:
