@@ -296,5 +296,13 @@ def test_multiclass_metrics_refuse_bad_input(metric):
             metric(labels, probabilities, **options)
 
 
+def test_weights_and_bandwidths_that_are_no_numbers_are_refused():
+    with pytest.raises(CJEError, match="numeric"):
+        c.brier_score([0, 1], [0.2, 0.7], sample_weight=["a", "b"])
+    for bandwidth in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(CJEError, match="bandwidth"):
+            c.smooth_ece_at([0, 1], [0.2, 0.7], bandwidth)
+
+
 def test_a_rounding_beyond_one_is_no_error():
     assert c.expected_calibration_error([1, 1], [1.0 + 1e-7, 1.0]) == 0.0

@@ -117,7 +117,10 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     """Finite, non-negative weights, one a row and not all zero; None stays None."""
     if sample_weight is None:
         return None
-    w = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        w = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CJEError("sample_weight must be numeric") from error
     if w.shape != (n,):
         raise CJEError("sample_weight must hold one number a row", value=w.shape)
     if not np.isfinite(w).all() or w.min() < 0.0:

@@ -167,7 +167,8 @@ def _path_limits(
     sd = float(np.sqrt((share**2) @ (y - p) ** 2 + 2.0 * squares**2))
     error = (1.0 - level) / 2.0
     quantile = brentq(lambda x: survival(x) - error, 0.5, 20.0)
-    return max(value - quantile * sd, 0.0), value - float(ndtri(error)) * sd
+    # The path moves by at most one in all.
+    return max(value - quantile * sd, 0.0), min(value - float(ndtri(error)) * sd, 1.0)
 
 
 def _spiegelhalter(y: FloatArray, p: FloatArray, w: FloatArray | None) -> tuple[FloatArray, float]:

@@ -28,6 +28,7 @@ from scipy.special import ndtr
 
 from cje.classification._arrays import FloatArray, check_binary
 from cje.classification.folded import Noise, folded_limits
+from cje.errors import CJEError
 
 __all__ = ["smooth_ece", "smooth_ece_at", "smooth_ece_limits"]
 
@@ -78,6 +79,8 @@ def smooth_ece_at(
     0.25
     """
     y, p, w = check_binary(y_true, y_prob, sample_weight)
+    if not 0.0 < bandwidth < np.inf:
+        raise CJEError("a bandwidth must be a positive number", value=bandwidth)
     return _smoother(y, p, w)(bandwidth)
 
 
