@@ -314,6 +314,20 @@ def test_whole_number_ids_are_names_in_every_form(tmp_path: Path) -> None:
         assert read(source).prompt_id.names == ("7", "1000000000000", "-3")
 
 
+def test_blank_lines_of_a_csv_file_are_no_rows_and_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("prompt_id,judge_score\n\np1,0.5\n\np2,0.25\n\n")
+    data = read(tmp_path / "a.csv")
+    assert data.judge_score.tolist() == [0.5, 0.25]
+    assert "a.csv: 3 blank lines are no rows" in data.metadata["reading"]
+
+
+def test_the_metadata_say_where_every_column_was(tmp_path: Path) -> None:
+    rows = [{"id": i, "metadata": {"score": 0.5}} for i in range(4)]
+    data = read(write_jsonl(tmp_path / "a.jsonl", rows))
+    assert data.metadata["columns"] == {"prompt_id": "id", "judge_score": "metadata.score"}
+    assert data.metadata["sources"] == {"a.jsonl": 4}
+
+
 def test_row_order_only_orders_rows(tmp_path: Path) -> None:
     rows = make_rows()
     order = np.random.default_rng(1).permutation(len(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,7 @@ class Assembly:
     bad: BadRows
     notes: list[str] = field(default_factory=list)
     prompt_from_text: bool = False
+    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # column -> where it was
     raters: LongLabels | None = None
 
     def dataset(self, wishes: Wishes) -> Dataset:
@@ -98,7 +99,11 @@ class Assembly:
             response=self._text("response"),
             judge_scale=judge_scale,
             oracle_scale=oracle_scale,
-            metadata={"reading": (*self.notes, *self.bad.notes())},
+            metadata={
+                "reading": (*self.notes, *self.bad.notes()),
+                "columns": {name: ".".join(path) for name, path in self.paths.items()},
+                "sources": self.origin.sources(),
+            },
         )
 
     # ---- bad rows --------------------------------------------------------------------------------
@@ -123,12 +128,17 @@ class Assembly:
         value = self.frame[column][row] if column in self.frame.columns else ...
         self.bad.found(
             f"{column} {what}",
-            where=f"{self.origin.name(row)}, field {column}",
+            where=f"{self.origin.name(row)}, field {self._shown(column)}",
             value=value,
             hint=hint,
             count=int(wrong.sum()),
         )
         self.drop(wrong)
+
+    def _shown(self, column: str) -> str:
+        """The column, and its name in the source where that differs."""
+        path = ".".join(self.paths.get(column, (column,)))
+        return column if path == column else f"{column} (column '{path}')"
 
     # ---- checks ----------------------------------------------------------------------------------
 
@@ -244,7 +254,8 @@ class Assembly:
                 first = int(np.argmax(outside))
                 self.bad.found(
                     f"{column} {what}",
-                    where=f"{self.origin.name(int(self.raters.row[first]))}, field {column}",
+                    where=f"{self.origin.name(int(self.raters.row[first]))}, "
+                    f"field {self._shown(column)}",
                     value=float(self.raters.value[first]),
                     hint=hint,
                     count=int(outside.sum()),

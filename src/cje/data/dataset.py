@@ -59,7 +59,8 @@ class Dataset:
     prompt, response : Strings, optional
     judge_scale, oracle_scale : Scale
     metadata : mapping
-        ``metadata["reading"]`` lists, in words, what the reader recognised and assumed.
+        From the reader: ``reading``, sentences on what it recognised and assumed; ``columns``,
+        which column of the source each one was; ``sources``, the rows read from each source.
 
     Examples
     --------

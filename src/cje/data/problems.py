@@ -37,6 +37,13 @@ class Origin:
         kept = np.flatnonzero(mask)
         self._kept = kept if self._kept is None else self._kept[kept]
 
+    def sources(self) -> dict[str, int]:
+        """Rows read from each source, before any were skipped."""
+        counts: Counter[str] = Counter()
+        for piece in self._pieces:
+            counts[piece.name] += piece.n_rows
+        return dict(counts)
+
     def name(self, row: int) -> str:
         """File and row, for a message."""
         source_row = row if self._kept is None else int(self._kept[row])

@@ -169,8 +169,15 @@ def _assemble(
     )
     frame, policy = _stacked(sources, plans, loaded)
     assembly = Assembly(
-        frame, policy, origin, bad, _merged_notes(sources, plans), plans[0].prompt_from_text
+        frame=frame,
+        policy=policy,
+        origin=origin,
+        bad=bad,
+        notes=_merged_notes(sources, plans),
+        prompt_from_text=plans[0].prompt_from_text,
+        paths={name: path for plan in reversed(plans) for name, path in plan.columns.items()},
     )
+    assembly.notes.extend(note for part in loaded for note in part.notes)
     good = np.concatenate([part.good for part in loaded])
     if not good.all():
         assembly.drop(~good)

@@ -27,6 +27,7 @@ class Loaded:
     frame: pl.DataFrame
     good: BoolArray
     row_name: Callable[[int], str]
+    notes: tuple[str, ...] = ()
 
 
 class Table(Protocol):
@@ -152,7 +153,9 @@ class CsvTable:
         where = lambda i: f"{self.name}, row {i + 1}"  # noqa: E731
         self._check_last_line()
         frame, good = canonical_frame(raw, plan, bad, where, parse_text=True)
-        return Loaded(frame, good, lambda i: f"row {i + 1}")
+        blank = raw.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+        notes = (f"{self.name}: {blank.sum()} blank lines are no rows",) if blank.any() else ()
+        return Loaded(frame, good & ~blank, lambda i: f"row {i + 1}", notes)
 
     def _scan(self, plan: Plan, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
         return (
