@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.flexible_calibrator import FlexibleCalibrator, check_labels, labelled_rows
 from cje.calibration.result import CalibrationResult, build_result
 from cje.calibration.reward_model import fit_reward_model
 from cje.calibration.score_calibrator import (
@@ -16,10 +15,12 @@ from cje.calibration.score_calibrator import (
     IntArray,
     ScoreCalibrator,
     as_floats,
+    check_labels,
     combine_weights,
     enough_to_cross_fit,
     folds_from_cv,
     is_one_dimensional,
+    labelled_rows,
 )
 from cje.data.codes import Codes
 from cje.data.folds import get_folds, get_row_folds
@@ -62,6 +63,8 @@ class JudgeCalibrator(ScoreCalibrator):
     ('monotone', 100)
     """
 
+    _mode_parameter = "calibration_mode"
+
     def __init__(
         self,
         calibration_mode: str = "auto",
@@ -71,22 +74,6 @@ class JudgeCalibrator(ScoreCalibrator):
         self.calibration_mode = calibration_mode
         self.random_seed = random_seed
         self.cv = cv
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        covariates: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        inclusion_probability: ArrayLike | None = None,
-    ) -> Self:
-        """Fit on judge scores and labels (NaN: not labelled). See `FlexibleCalibrator.fit`."""
-        inner = FlexibleCalibrator(self.calibration_mode, self.cv, self.random_seed)
-        inner.fit(X, y, None, covariates, sample_weight, inclusion_probability)
-        for name in ("model_", "n_features_in_", "feature_names_in_"):
-            if hasattr(inner, name):
-                setattr(self, name, getattr(inner, name))
-        return self
 
     def fit_transform(
         self,

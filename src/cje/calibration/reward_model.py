@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.calibration.first_stage import FirstStage, fit_first_stage
-from cje.calibration.labels import LabelTable
+from cje.calibration.labels import LabelTable, Rows
 from cje.calibration.selection import (
     MIN_LABELS_TWO_STAGE,
     ModeSelection,
@@ -38,8 +38,8 @@ class RewardModel:
     """One fitted map from judge score (and covariates) to reward, as plain arrays.
 
     Monotone: r(s) = iso(s). Two-stage: r(s, x) = iso(g(s, x)), with g a spline and iso the isotonic
-    regression of the label on g. Between knots the map is linear, outside them constant, and the
-    result is clipped to [0, 1].
+    regression of the label on g. Between knots (clipped to [0, 1]) the map is linear, outside them
+    constant.
     """
 
     x_knots: FloatArray
@@ -64,8 +64,7 @@ class RewardModel:
 
     def predict(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
         """Reward of every row; the same bits whatever the batch."""
-        value = isotonic_predict(self.x_knots, self.y_knots, self.index(scores, covariates))
-        return np.clip(value, 0.0, 1.0)
+        return isotonic_predict(self.x_knots, self.y_knots, self.index(scores, covariates))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; floats survive the trip exactly."""
@@ -282,12 +281,17 @@ def _bundle(
 def _fit_one(table: LabelTable, mode: str) -> RewardModel:
     cells = table.cells()
     if mode == "monotone":
-        return RewardModel(*isotonic_fit(cells.scores, cells.labels, cells.weights))
+        return _clipped(cells.scores, cells, None)
     stage = fit_first_stage(
         cells.scores, cells.labels, cells.weights, cells.covariates, table.n_labels
     )
-    index = stage.index(cells.scores, cells.covariates)
-    return RewardModel(*isotonic_fit(index, cells.labels, cells.weights), stage)
+    return _clipped(stage.index(cells.scores, cells.covariates), cells, stage)
+
+
+def _clipped(index: FloatArray, cells: Rows, stage: FirstStage | None) -> RewardModel:
+    """Isotonic fit on the index; knots in [0, 1] keep everything between them there."""
+    x_knots, y_knots = isotonic_fit(index, cells.labels, cells.weights)
+    return RewardModel(x_knots, np.clip(y_knots, 0.0, 1.0), stage)
 
 
 def _fit_folds(table: LabelTable, mode: str, full: RewardModel | None) -> tuple[RewardModel, ...]:

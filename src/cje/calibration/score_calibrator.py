@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
-from cje.calibration.reward_model import CrossFittedRewardModel
+from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.calibration.selection import MIN_LABELS_TWO_STAGE
 from cje.data.folds import get_row_folds
 from cje.errors import CJEError
@@ -37,6 +43,9 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     model_: CrossFittedRewardModel
     n_features_in_: int
+    cv: int | Iterable[Any]
+    random_seed: int
+    _mode_parameter: ClassVar[str]  # the subclass's own name for the mode
 
     @property
     def selected_mode(self) -> str | None:
@@ -50,6 +59,46 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         tags.regressor_tags.poor_score = True  # rewards live on [0, 1]; a regressor's y may not
         return tags
+
+    # ---- fitting --------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        covariates: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        inclusion_probability: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on labelled rows.
+
+        Parameters
+        ----------
+        X : array (n,) of scores, or (n, 1 + p) with covariates in the further columns
+        y : array (n,)
+            Labels. NaN marks a row without one; it takes no part.
+        covariates : array (n, p), optional
+        sample_weight, inclusion_probability : array (n,), optional
+            Rows count with weight ``sample_weight / inclusion_probability``.
+        folds : array (n,) of int, optional
+            Fold of every row; hashed from the row number by default.
+        """
+        scores, extra, labels = self._read_training(X, y, covariates)
+        weights = combine_weights(len(scores), sample_weight, inclusion_probability)
+        fold_ids, n_folds = self._training_folds(folds, len(scores))
+        rows = labelled_rows(labels)
+        crossed = enough_to_cross_fit(len(rows)) or folds is not None
+        self.model_ = fit_reward_model(
+            scores[rows],
+            labels[rows],
+            folds=fold_ids[rows] if crossed else None,
+            n_folds=n_folds if crossed else None,
+            weights=None if weights is None else weights[rows],
+            covariates=None if extra is None else extra[rows],
+            mode=getattr(self, self._mode_parameter),
+        )
+        return self
 
     # ---- predictions ----------------------------------------------------------------------
 
@@ -167,6 +216,28 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return folds.astype(np.int64)
 
+    def _training_folds(self, folds: ArrayLike | None, n: int) -> tuple[IntArray, int]:
+        if folds is None:
+            return folds_from_cv(self.cv, n, self.random_seed)
+        fold_ids = np.asarray(folds)
+        if fold_ids.shape != (n,) or fold_ids.dtype.kind not in "iu":
+            raise CJEError("folds must hold one integer a row", value=fold_ids.shape)
+        return fold_ids.astype(np.int64), int(fold_ids.max()) + 1
+
+    def _read_training(
+        self, X: ArrayLike, y: ArrayLike, covariates: ArrayLike | None
+    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        strict = is_one_dimensional(X)
+        scores, extra = self._read(X, covariates, fitting=True)
+        labels = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        check_consistent_length(scores, labels)
+        check_labels(labels, strict=strict)
+        return scores, extra, labels
+
 
 def is_one_dimensional(X: ArrayLike) -> bool:
     """Whether X is a plain column of scores (sparse matrices and data frames say no)."""
@@ -243,3 +314,32 @@ def folds_from_cv(cv: int | Iterable[Any], n: int, seed: int) -> tuple[IntArray,
 def enough_to_cross_fit(n_labels: int) -> bool:
     """Whether internal folds make sense; below this monotone is used anyway."""
     return n_labels >= MIN_LABELS_TWO_STAGE
+
+
+def labelled_rows(labels: FloatArray) -> IntArray:
+    """Rows whose label is not NaN; at least one."""
+    rows = np.flatnonzero(~np.isnan(labels))
+    if len(rows) == 0:
+        raise CJEError(
+            "No oracle labels to calibrate on", hint="label some rows, at least 20 of them"
+        )
+    return rows
+
+
+def check_labels(labels: FloatArray, *, strict: bool) -> None:
+    """Labels are NaN (missing) or finite; outside [0, 1] an error, or a warning if not strict."""
+    present = labels[~np.isnan(labels)]
+    as_floats("oracle_labels", present)
+    outside = (present < 0) | (present > 1)
+    if not outside.any():
+        return
+    if strict:
+        raise CJEError(
+            "Oracle labels must lie in [0, 1]",
+            value=float(present[outside][0]),
+            hint="map them first: (label - low) / (high - low)",
+        )
+    warnings.warn(
+        f"{int(outside.sum())} labels lie outside [0, 1]; predictions are clipped to [0, 1]",
+        stacklevel=4,
+    )
