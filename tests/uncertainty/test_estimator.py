@@ -101,7 +101,7 @@ def test_repeated_prompts_are_one_cluster() -> None:
     honest = UncertaintyAwareDRCPO(PLAIN).fit(**doubled, prompt_ids=ids * 4).policies[0]  # type: ignore[arg-type]
     assert naive.se == pytest.approx(once.se / 2, rel=0.1)
     assert honest.se == pytest.approx(once.se, rel=0.02)
-    assert honest.value == pytest.approx(once.value, abs=1e-9)
+    assert honest.value == pytest.approx(naive.value, abs=0.1 * once.se)
 
 
 def test_with_prompt_ids_the_row_order_changes_nothing() -> None:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
-__all__ = ["CrossFit", "Located", "fit_calibration"]
+__all__ = ["CrossFit", "Located", "fit_calibration", "lines_without_fold"]
 
+_PRIOR_MEAN, _PRIOR_PRECISION = 0.5, 16.0
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -77,26 +78,75 @@ def fit_calibration(
     weights: FloatArray | None = None,
     covariates: FloatArray | None = None,
 ) -> CrossFit:
-    """Isotonic maps (and a linear part in the covariates) fitted without each fold."""
-    held_out = np.empty(len(labels))
-    fits, slopes = [], []
-    for fold in range(n_folds):
-        inside = folds == fold
-        # An empty fold leaves nothing out; a fold that holds every label keeps them all.
-        train = ~inside if inside.any() and not inside.all() else np.ones(len(labels), dtype=bool)
+    """Maps fitted without each fold: isotonic, blended with a line, plus a part in covariates.
+
+    Isotonic regression is right in the long run and, with few labels, too low at its lower end and
+    too high at its upper end; a line is the reverse. The blend follows their out-of-fold errors.
+    """
+    trained = [_training(folds == fold) for fold in range(n_folds)]
+    fits = []
+    isotonic = np.empty(len(labels))
+    for fold, train in enumerate(trained):
         w = None if weights is None else weights[train]
-        fit = isotonic_fit(scores[train], labels[train], w)
-        fits.append(fit)
-        predicted = isotonic_predict(*fit, scores[inside])
-        if covariates is not None:
-            left_over = labels[train] - isotonic_predict(*fit, scores[train])
-            slope = _ridge(covariates[train], left_over, w)
-            slopes.append(slope)
-            predicted = predicted + covariates[inside] @ slope
-        held_out[inside] = predicted
+        fits.append(isotonic_fit(scores[train], labels[train], w))
+        inside = folds == fold
+        isotonic[inside] = isotonic_predict(*fits[fold], scores[inside])
+    level, slope = lines_without_fold(scores, labels, folds, n_folds, weights)
+    line = level[folds] + slope[folds] * scores
+    share = _blend(labels, isotonic, line, weights)
     knots = np.unique(np.concatenate([x for x, _ in fits]))
-    heights = np.stack([isotonic_predict(x, y, knots) for x, y in fits])
-    return CrossFit(knots, heights, np.stack(slopes) if slopes else None, held_out)
+    heights = share * np.stack([isotonic_predict(x, y, knots) for x, y in fits])
+    heights += (1.0 - share) * (level[:, None] + slope[:, None] * knots)
+    # The line is kept flat outside the knots, as every other use of the maps has it.
+    inside_range = np.clip(scores, knots[0], knots[-1])
+    held_out = share * isotonic + (1.0 - share) * (level[folds] + slope[folds] * inside_range)
+    if covariates is None:
+        return CrossFit(knots, heights, None, held_out)
+    left_over = labels - held_out
+    slopes = np.stack(
+        [
+            _ridge(covariates[train], left_over[train], None if weights is None else weights[train])
+            for train in trained
+        ]
+    )
+    held_out = held_out + np.einsum("ij,ij->i", covariates, slopes[folds])
+    return CrossFit(knots, heights, slopes, held_out)
+
+
+def _training(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows a fold leaves: all where it is empty, or holds every label."""
+    return ~inside if inside.any() and not inside.all() else np.ones(len(inside), dtype=bool)
+
+
+def lines_without_fold(
+    x: FloatArray, y: FloatArray, folds: IntArray, n_folds: int, w: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Intercept and slope of the least-squares line without each fold, from sums alone."""
+    one = np.ones_like(x) if w is None else w
+    moments = np.stack(
+        [
+            np.bincount(folds, column, minlength=n_folds)
+            for column in (one, one * x, one * x**2, one * y, one * x * y)
+        ]
+    )
+    left = moments.sum(axis=1, keepdims=True) - moments
+    left = np.where(left[0] > 0.0, left, moments.sum(axis=1, keepdims=True))
+    count, sx, sxx, sy, sxy = left
+    spread = sxx - sx**2 / count
+    flat = spread <= 1e-12 * np.maximum(sxx, 1e-300)
+    slope = np.where(flat, 0.0, (sxy - sx * sy / count) / np.where(flat, 1.0, spread))
+    return (sy - slope * sx) / count, slope
+
+
+def _blend(y: FloatArray, isotonic: FloatArray, line: FloatArray, w: FloatArray | None) -> float:
+    """Weight of the isotonic map: posterior mean under squared error, prior N(1/2, 1/4^2)."""
+    a = np.ones(len(y)) if w is None else w / w.mean()
+    gap = isotonic - line
+    noise = float(a @ (y - 0.5 * (isotonic + line)) ** 2) / len(y)
+    if noise <= 1e-12:
+        return 1.0
+    gain = float(a @ ((y - line) * gap)) / noise + _PRIOR_MEAN * _PRIOR_PRECISION
+    return min(1.0, max(0.0, gain / (float(a @ gap**2) / noise + _PRIOR_PRECISION)))
 
 
 def _ridge(x: FloatArray, y: FloatArray, w: FloatArray | None) -> FloatArray:

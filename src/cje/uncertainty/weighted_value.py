@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cje.errors import CJEError
 from cje.kernels.clusters import cluster_sums
 from cje.uncertainty.config import UncertaintyEstimatorConfig
-from cje.uncertainty.crossfit import CrossFit, Located
+from cje.uncertainty.crossfit import CrossFit, Located, lines_without_fold
 from cje.uncertainty.inputs import Inputs
 
 __all__ = ["WeightedValue", "label_correction"]
@@ -85,11 +85,11 @@ class WeightedValue:
             averaged = self.model.average(placed, self.shares, self.inputs.covariates)
             return self.rewards, averaged
         if self.config.outcome_model == "constant":
-            level = float(self.rewards.mean())
-            return np.full(len(self.rewards), level), np.full(len(fresh), level)
-        return _line_without_fold(
-            self.inputs.scores.mean, self.rewards, self.inputs.row_folds, self.inputs.n_folds, fresh
-        )
+            mean = float(self.rewards.mean())
+            return np.full(len(self.rewards), mean), np.full(len(fresh), mean)
+        scores, folds = self.inputs.scores.mean, self.inputs.row_folds
+        level, slope = lines_without_fold(scores, self.rewards, folds, self.inputs.n_folds)
+        return level[folds] + slope[folds] * scores, level.mean() + slope.mean() * fresh
 
     def deviations(self) -> FloatArray:
         """What each row's weight multiplies in the influence: the target of shrinkage."""
@@ -114,24 +114,3 @@ class WeightedValue:
             spread = (self.fresh_rewards - self.fresh_rewards.mean()) / len(self.fresh_rewards)
             sampling += cluster_sums(spread, inputs.fresh_clusters[self.k], inputs.n_clusters)
         return sampling, cluster_sums(judging, codes, inputs.n_clusters)
-
-
-def _line_without_fold(
-    scores: FloatArray,
-    rewards: FloatArray,
-    folds: NDArray[np.int64],
-    n_folds: int,
-    fresh: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Least-squares line of reward on score without each row's fold; averaged on fresh draws."""
-    moments = np.stack(
-        [
-            np.bincount(folds, column, minlength=n_folds)
-            for column in (np.ones_like(scores), scores, scores**2, rewards, scores * rewards)
-        ]
-    )
-    count, sx, sxx, sy, sxy = moments.sum(axis=1, keepdims=True) - moments
-    spread = np.maximum(sxx - sx**2 / count, 1e-12)
-    slope = (sxy - sx * sy / count) / spread
-    level = (sy - slope * sx) / count
-    return level[folds] + slope[folds] * scores, level.mean() + slope.mean() * fresh
