@@ -94,10 +94,11 @@ def real_data() -> tuple[str, dict[Any, Any]]:
             parts = [study(data, make, seed) for seed in range(splits)]
             curves[name, label] = parts[0][1]
             table = np.array([numbers for numbers, _ in parts])  # split, before/after, metric
-            middle, spread = np.median(table, axis=0), table.std(axis=0)
+            low, middle, high = np.quantile(table, [0.25, 0.5, 0.75], axis=0)
+            spread = (high - low) / 2
             for when, label_when in enumerate(("before", "after")):
                 cells = [
-                    f"{middle[when, k]:.{3 if k == 3 else 2}f} ({spread[when, k]:.2f})"
+                    f"{middle[when, k]:.{3 if k == 3 else 2}f} ({spread[when, k]:.{3 if k == 3 else 2}f})"
                     for k in (1, 2, 3)
                 ]
                 head = f"{name} ({len(data.time)}, {int(data.event.sum())}) | {label}"
