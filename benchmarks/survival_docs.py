@@ -98,8 +98,8 @@ def real_data() -> tuple[str, dict[Any, Any]]:
             spread = (high - low) / 2
             for when, label_when in enumerate(("before", "after")):
                 cells = [
-                    f"{middle[when, k]:.{3 if k == 3 else 2}f} ({spread[when, k]:.{3 if k == 3 else 2}f})"
-                    for k in (1, 2, 3)
+                    f"{middle[when, k]:.{digits}f} ({spread[when, k]:.{digits}f})"
+                    for k, digits in ((1, 2), (2, 2), (3, 3))
                 ]
                 head = f"{name} ({len(data.time)}, {int(data.event.sum())}) | {label}"
                 lead = f"{head} | {middle[0, 0]:.3f}" if when == 0 else " | | "
