@@ -55,6 +55,9 @@ def analyze(
         bool, typer.Option("--json", help="Print the result as JSON instead of a table.")
     ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the whole result to this file.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a report: one HTML page that needs no network.")
+    ] = None,
 ) -> None:
     """Each policy's value, paired differences, and what the data cannot support.
 
@@ -85,6 +88,9 @@ def analyze(
     )
     if save is not None:
         result.to_json(save)
+    if report is not None:
+        result.to_html(report)
+        typer.echo(f"report: {report}", err=True)
     if as_json:
         typer.echo(result.to_json(influence=False))
     else:

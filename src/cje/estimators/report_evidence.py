@@ -24,7 +24,7 @@ from cje.report import (
     SampleTable,
     Series,
 )
-from cje.report.wording import number, shorten
+from cje.report.wording import fixed, number, shorten
 
 __all__ = ["residual_parts", "sample_table", "score_histogram", "weight_histograms"]
 
@@ -127,10 +127,12 @@ def _by_value(
 ) -> Forest:
     """Regions of equal mass."""
     region = equal_mass_bins(values, min(_REGIONS, max(len(values) // 10, 2)))
+    whole = bool((values == np.rint(values)).all())
     rows = []
     for k in np.unique(region).tolist():
         inside = values[region == k]
-        low, high = number(float(inside.min()), 3), number(float(inside.max()), 3)
+        ends = float(inside.min()), float(inside.max())
+        low, high = (fixed(v, 0) if whole else number(v, 3) for v in ends)
         rows.append((low if low == high else f"{low} to {high}", region == k))
     return _forest(name, rows, residual, weight, level)
 

@@ -35,6 +35,7 @@ from cje.report.wording import number, percent
 __all__ = ["estimates_part", "make_note", "make_report", "report_parts", "transport_part"]
 
 _MOST_ROWS, _MOST_IN_MATRIX = 60, 12
+_OPPOSITE = {"better": "worse", "worse": "better"}
 
 
 def make_report(
@@ -121,26 +122,39 @@ def estimates_part(result: EstimationResult) -> Forest:
 
 
 def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
+    refused, borrowed = set(result.refused()), set(result.metadata.get("borrowed", ()))
     names = result.policies
     note = (
         f"Row minus column on shared prompts, with {result.level:.0%} intervals; p-values are "
         "adjusted for the number of pairs (Holm), the verdict in words is the interval's own."
     )
+    if refused:
+        note += " A refused policy has no verdict."
+    if borrowed:
+        note += " Borrowed: right if the judge errs on it as on the labelled policies."
     if len(names) > _MOST_IN_MATRIX:
         order = np.argsort(-result.estimates, kind="stable")[:_MOST_IN_MATRIX]
         names = tuple(result.policies[k] for k in order.tolist())
         note += f" The {_MOST_IN_MATRIX} highest of {len(result.policies)} policies are shown."
     place = {name: k for k, name in enumerate(names)}
-    opposite = {"better": "worse", "worse": "better"}
     cells: dict[tuple[int, int], MatrixCell] = {}
     for c, p in pairs:
         if c.a not in place or c.b not in place:
             continue
-        i, j, (low, high) = place[c.a], place[c.b], c.interval
-        back = opposite.get(c.verdict, "inconclusive")
-        cells[i, j] = MatrixCell(c.difference, low, high, p, c.verdict)
-        cells[j, i] = MatrixCell(-c.difference, -high, -low, p, back)
+        i, j, (low, high), pair = place[c.a], place[c.b], c.interval, {c.a, c.b}
+        limit = "refused" if pair & refused else "borrowed" if pair & borrowed else ""
+        cells[i, j] = MatrixCell(c.difference, low, high, p, *_verdict(c.verdict, limit))
+        back = _OPPOSITE.get(c.verdict, "inconclusive")
+        cells[j, i] = MatrixCell(-c.difference, -high, -low, p, *_verdict(back, limit))
     return MatrixPart("Paired differences", names, cells, note)
+
+
+def _verdict(verdict: str, limit: str) -> tuple[str, str]:
+    """The word in the matrix and its tone; a refused policy has no verdict."""
+    if limit == "refused":
+        return "refused", "plain"
+    tone = {"better": "good", "non-inferior": "good", "worse": "bad"}.get(verdict, "plain")
+    return f"{verdict}, borrowed" if limit else verdict, tone
 
 
 def _subgroup(column: str, part: EstimationResult) -> Forest:

@@ -33,7 +33,6 @@ __all__ = ["Report"]
 
 _MOST_FINDINGS = 60
 _SEVERITY_WORDS = {"info": "Note", "warning": "Take care", "refuse": "Refused"}
-_VERDICTS = {"better": "better", "worse": "worse", "non-inferior": "better"}
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,6 @@ def _environment() -> Environment:
         histogram=svg.histogram_chart,
         sample_id=_sample_id,
         sample_json=_sample_json,
-        verdict_class=lambda verdict: _VERDICTS.get(verdict, "open"),
         severity_word=lambda severity: _SEVERITY_WORDS[str(severity)],
     )
     return made

@@ -97,13 +97,17 @@ class Forest:
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """Row minus column: difference, interval, adjusted p-value, verdict."""
+    """Row minus column: difference, interval, adjusted p-value, verdict, and what limits it.
+
+    `tone` is ``good``, ``bad`` or ``plain``.
+    """
 
     value: float
     low: float
     high: float
     p: float
     verdict: str
+    tone: str = "plain"
 
 
 @dataclass(frozen=True)
