@@ -226,6 +226,8 @@ def test_results_have_the_seeds_names() -> None:
     assert result.global_metadata["ess_percentage"]["base"] == pytest.approx(100.0, abs=2.0)
     assert "gamma" in result.summary()
     assert "up" in str(result)
+    kinds = [type(part).__name__ for part in result.report_parts()]
+    assert kinds[:2] == ["Forest", "Table"]
     with pytest.raises(CJEError, match="choose from base, up"):
         result.get_policy("down")
     with pytest.raises(CJEError, match="itself"):

@@ -15,6 +15,11 @@ from cje.uncertainty.calibration import (
     calibrate_variance_gamma,
 )
 from cje.uncertainty.config import UncertaintyEstimatorConfig
+from cje.uncertainty.estimate import (
+    PolicyUncertaintyResult,
+    UncertaintyAwareEstimate,
+    VarianceDecomposition,
+)
 from cje.uncertainty.estimator import UncertaintyAwareDRCPO
 from cje.uncertainty.judges import (
     DeterministicJudge,
@@ -23,12 +28,7 @@ from cje.uncertainty.judges import (
     UncertaintyJudgeConfig,
 )
 from cje.uncertainty.report import UncertaintyReport, create_uncertainty_report
-from cje.uncertainty.results import (
-    MultiPolicyUncertaintyResult,
-    PolicyUncertaintyResult,
-    UncertaintyAwareEstimate,
-    VarianceDecomposition,
-)
+from cje.uncertainty.results import MultiPolicyUncertaintyResult
 from cje.uncertainty.shrinkage import (
     adaptive_shrinkage,
     apply_shrinkage,

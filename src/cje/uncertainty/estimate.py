@@ -1,0 +1,98 @@
+"""One policy's value, its interval, and where its variance comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cje.uncertainty.report import UncertaintyReport
+
+__all__ = ["PolicyUncertaintyResult", "UncertaintyAwareEstimate", "VarianceDecomposition"]
+
+
+@dataclass(frozen=True)
+class VarianceDecomposition:
+    """Where an estimate's variance comes from. The two shares add up to 100.
+
+    Attributes
+    ----------
+    eif : float
+        Variance from which prompts and responses were sampled.
+    judge : float
+        Variance because the judge is not the oracle (with ``standard_error="twice"``: the term
+        the seed adds).
+    reported : float
+        ``E[w^2 v] / n``: what the judge's own (scaled) variances would say.
+    """
+
+    eif: float
+    judge: float
+    reported: float
+
+    @property
+    def total(self) -> float:
+        return self.eif + self.judge
+
+    @property
+    def eif_pct(self) -> float:
+        return 100.0 * self.eif / self.total if self.total > 0.0 else 100.0
+
+    @property
+    def judge_pct(self) -> float:
+        return 100.0 - self.eif_pct
+
+
+@dataclass(frozen=True)
+class UncertaintyAwareEstimate:
+    """One policy's value with everything needed to judge it.
+
+    Attributes
+    ----------
+    shrinkage_bias : float
+        Estimated move of the value by shrinkage; `effective_sample_size` is what it bought
+        (from `raw_effective_sample_size`).
+    """
+
+    value: float
+    se: float
+    ci_lower: float
+    ci_upper: float
+    confidence_level: float
+    variance_decomposition: VarianceDecomposition
+    effective_sample_size: float
+    raw_effective_sample_size: float
+    shrinkage_applied: bool
+    shrinkage_lambda: float
+    shrinkage_bias: float
+
+    def summary(self) -> str:
+        """One line."""
+        parts = self.variance_decomposition
+        text = (
+            f"{self.value:.4f} ± {self.se:.4f} "
+            f"({100 * self.confidence_level:g}% CI {self.ci_lower:.4f} to {self.ci_upper:.4f}; "
+            f"variance {parts.eif_pct:.0f}% sampling, {parts.judge_pct:.0f}% judge; "
+            f"ESS {self.effective_sample_size:.0f}"
+        )
+        if self.shrinkage_applied:
+            text += (
+                f" from {self.raw_effective_sample_size:.0f} by shrinkage "
+                f"{self.shrinkage_lambda:.3g}, bias about {self.shrinkage_bias:+.4f}"
+            )
+        return text + ")"
+
+
+@dataclass(frozen=True)
+class PolicyUncertaintyResult:
+    """A named policy's estimate."""
+
+    name: str
+    estimate: UncertaintyAwareEstimate
+    report: UncertaintyReport | None = None
+
+    @property
+    def value(self) -> float:
+        return self.estimate.value
+
+    @property
+    def se(self) -> float:
+        return self.estimate.se
