@@ -38,8 +38,8 @@ def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> Estimat
     on the answer; it is told, not refused. A borrowed policy does.
     """
     fresh, pool, model = estimator.dataset, estimator.pool_, estimator.predictor_.model
-    predicted = model.predict_oof(pool.scores, pool.folds, pool.covariates)
-    fit = calibration_fit(pool.scores, pool.labels, predicted, pool.weights)
+    assert model.label_oof is not None  # cross-fitted
+    fit = calibration_fit(pool.scores, pool.labels, model.label_oof, pool.weights)
     findings: list[Finding] = list(fit.findings())
     details: dict[str, Any] = {"calibration_fit": fit.to_dict(), "transport": {}, "overlap": {}}
     borrowed = set(result.metadata.get("borrowed", ()))

@@ -145,9 +145,7 @@ class DirectEstimator:
         self._fit()
         result = self._estimate(data.policy.compact())
         occupied = np.flatnonzero(self.predictor_.shares > 0)
-        curve = judge_curve(
-            self.predictor_.model, occupied, data.judge_scale, data.oracle_scale
-        )
+        curve = judge_curve(self.predictor_.model, occupied, data.judge_scale, data.oracle_scale)
         evidence = Evidence(data, self._labels.rows, self._labels.prediction)
         return result.with_(curves={"judge": curve}, evidence=evidence)
 
@@ -190,8 +188,7 @@ class DirectEstimator:
         )  # fmt: skip
         n = len(rows)
         self.pool_ = LabelPool(scores, labels, folds, weights, x, n)
-        own_x = None if x is None else x[:n]
-        prediction = self.predictor_.out_of_fold(scores[:n], folds[:n], own_x)
+        prediction = self.predictor_.at_labels[:n]
         propensity = None if data.label_propensity is None else data.label_propensity[rows]
         self._labels = _Labels(rows, prediction, labels[:n], propensity)
 

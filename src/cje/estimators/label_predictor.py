@@ -40,22 +40,15 @@ class LabelPredictor:
         Weight of the calibration; the line has the rest.
     shares : array (F,)
         Share of the labels in each fold.
+    at_labels : array (n,)
+        Prediction of each labelled row by the fits that never saw its fold.
     """
 
     model: CrossFittedRewardModel
     lines: FloatArray
     blend: float
     shares: FloatArray
-
-    def out_of_fold(
-        self, scores: FloatArray, folds: IntArray, covariates: FloatArray | None = None
-    ) -> FloatArray:
-        """Labelled rows: the prediction that never saw the row's fold."""
-        line = _line(self.lines[folds], scores, covariates)
-        return (
-            self.blend * self.model.predict_oof(scores, folds, covariates)
-            + (1.0 - self.blend) * line
-        )
+    at_labels: FloatArray
 
     def average(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
         """Unlabelled rows: the fold predictions averaged by the folds' shares of the labels.
@@ -105,8 +98,11 @@ def fit_label_predictor(
     lines = _lines_without_fold(scores, labels, folds, n_folds, w, covariates)
     shares = np.bincount(folds, w, minlength=n_folds) / w.sum()
     line = _line(lines[folds], scores, covariates)
-    calibrated = model.predict_oof(scores, folds, covariates)
-    return LabelPredictor(model, lines, _blend(labels, calibrated, line, w), shares)
+    calibrated = model.label_oof
+    assert calibrated is not None  # folds were given
+    blend = _blend(labels, calibrated, line, w)
+    at_labels = blend * calibrated + (1.0 - blend) * line
+    return LabelPredictor(model, lines, blend, shares, at_labels)
 
 
 def _line(
