@@ -1,0 +1,198 @@
+"""Bars of the pipeline: what the coordinator costs, what it holds in memory, how it resumes.
+
+* Overhead: the judge stage (keys, store, retries, template, parsing, chunks, progress) against a
+  bare `AsyncOpenAI` loop that sends the same requests at the same concurrency to a server that
+  answers at once. Interleaved rounds, median of the quotients.
+* Memory: a million logged rows through all stages, peak of resident memory.
+* Resume: planning the million-call run, as it is (chunks there) and with the judge's outputs lost
+  (every row's key is made again and looked up), against reading all keys from SQLite.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.timing import interleaved, main, ratio, row, show
+from cje.judges import JudgeConfig, make_judge
+from cje.pipeline.chunks import RowStream, write_chunk
+from cje.pipeline.config import PipelineConfig, load_config
+from cje.pipeline.local import LocalExecutor
+from cje.pipeline.plan import make_plan
+from cje.pipeline.progress import LineProgress
+from cje.pipeline.stages.base import schema_after
+from cje.pipeline.stages.judge import JudgeStage
+from cje.pipeline.store import CallStore
+
+CONCURRENCY = 32
+
+
+def run(quick: bool) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [_overhead(Path(folder), 400 if quick else 1500, 3 if quick else 7)]
+        rows += _scale(Path(folder) / "scale", 100_000 if quick else 1_000_000)
+    show(rows)
+    return rows
+
+
+# -- overhead -------------------------------------------------------------------------------------
+
+
+def _overhead(folder: Path, n: int, repeats: int) -> dict[str, Any]:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.workers.instant_server"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        judge = {
+            "provider": "openai-compatible", "base_url": url, "model": "judge",
+            "variance": "none", "template": "rubric_score",
+        }  # fmt: skip
+        texts = [(f"{i}. How do I change my password?", f" Reset link {i}.") for i in range(n)]
+        rounds = itertools.count()
+        seconds = interleaved(
+            {
+                "bare": lambda: asyncio.run(_bare(url, judge, texts)),
+                "pipeline": lambda: _stage(folder / f"round{next(rounds)}", judge, texts),
+            },
+            repeats,
+        )
+    finally:
+        server.terminate()
+        server.wait()
+    value = ratio(seconds, "pipeline", "bare")
+    calls = n / sorted(seconds["pipeline"])[len(seconds["pipeline"]) // 2]
+    note = f"{n} calls, {CONCURRENCY} at once, {calls:.0f} calls/s with the pipeline"
+    return row("judge stage / bare AsyncOpenAI loop", value, 1.25, note)
+
+
+async def _bare(url: str, judge: dict[str, Any], texts: list[tuple[str, str]]) -> None:
+    """What a user would write: a client, a semaphore, gather. The same bodies are sent."""
+    from openai import AsyncOpenAI
+
+    made = make_judge(JudgeConfig.model_validate(judge))
+    bodies = [_body(made, context, response, i) for i, (context, response) in enumerate(texts)]
+    places = asyncio.Semaphore(CONCURRENCY)
+    async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+
+        async def one(body: dict[str, Any]) -> float:
+            async with places:
+                answer = await client.chat.completions.create(**body)
+            return float(json.loads(answer.choices[0].message.content)["score"])
+
+        scores = await asyncio.gather(*(one(body) for body in bodies))
+    assert len(scores) == len(texts)
+
+
+def _body(judge: Any, context: str, response: str, seed: int) -> dict[str, Any]:
+    prompt = judge.template.render(context, response, rubric=None, answer_format="")
+    return {
+        "model": "judge", "messages": [{"role": "user", "content": prompt}], "temperature": 0.0,
+        "max_tokens": 512, "seed": seed, "response_format": judge._schema(),
+    }  # fmt: skip
+
+
+def _stage(folder: Path, judge: dict[str, Any], texts: list[tuple[str, str]]) -> None:
+    """The judge stage of a fresh run, from rows on disk to rows on disk."""
+    config = PipelineConfig.model_validate(
+        {
+            "work_dir": str(folder),
+            "dataset": {"path": "none", "response_field": "r", "logprob_field": "l"},
+            "judge": judge,
+            "target_policies": [{"name": "t", "provider": "ngram"}],
+            "limits": {"default": {"max_concurrency": CONCURRENCY}},
+        }
+    )
+    store = CallStore(folder / "store.sqlite")
+    given = [
+        {
+            "row_id": i,
+            "prompt_id": str(i),
+            "draw_idx": 0,
+            "context": c,
+            "response": r,
+            "error": None,
+        }
+        for i, (c, r) in enumerate(texts)
+    ]
+    schema = schema_after("logging_policy")
+    parts = [given[at : at + 1000] for at in range(0, len(given), 1000)]
+    chunks = tuple(
+        write_chunk(folder, store, "logging_policy", f"{i:02x}", part, schema)
+        for i, part in enumerate(parts)
+    )
+    progress = LineProgress(io.StringIO())
+    progress.start("judge", len(given))
+    executor = LocalExecutor(config, folder, store, progress.update)
+    made = executor.run_stage(JudgeStage(config), RowStream(folder, "logging_policy", chunks))
+    assert sum(chunk.rows - chunk.errors for chunk in made) == len(texts)
+    executor.close()
+    store.close()
+
+
+# -- memory and resume ----------------------------------------------------------------------------
+
+
+def _scale(folder: Path, n: int) -> list[dict[str, Any]]:
+    small, large = _run_rows(n // 10, folder / "small"), _run_rows(n, folder / "large")
+    note = f"{n} rows in {large['seconds']:.0f} s; {small['peak'] / 1e9:.2f} GB for {n // 10} rows"
+    rows = [row(f"peak memory of {n} rows, GB", large["peak"] / 1e9, 1.5, note)]
+    config = load_config(folder / "large" / "config.yaml")
+    store = CallStore(config.work_dir / "store.sqlite", read_only=True)
+    seconds = interleaved(
+        {"keys": lambda: sum(1 for _ in store.all_keys()), "plan": lambda: _plan(config, store)}, 3
+    )
+    calls = sum(total.calls for total in store.totals())
+    rows.append(
+        row(
+            "plan of the finished run / reading its keys",
+            ratio(seconds, "plan", "keys"),
+            10.0,
+            f"{calls} calls",
+        )
+    )
+    shutil.rmtree(config.work_dir / "chunks" / "judge")
+    seconds = interleaved(
+        {"keys": lambda: sum(1 for _ in store.all_keys()), "plan": lambda: _plan(config, store)}, 3
+    )
+    rows.append(
+        row(
+            "plan with the judge's outputs lost / reading keys",
+            ratio(seconds, "plan", "keys"),
+            10.0,
+            f"{sorted(seconds['plan'])[1]:.2f} s: every key is made again and looked up",
+        )
+    )
+    store.close()
+    return rows
+
+
+def _plan(config: PipelineConfig, store: CallStore) -> None:
+    plan = make_plan(config, store)
+    judge = next(stage for stage in plan.stages if stage.stage == "judge")
+    assert judge.todo == 0
+
+
+def _run_rows(n: int, folder: Path) -> dict[str, float]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "benchmarks.workers.pipeline_rows", str(n), str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(json.loads(ended.stdout.splitlines()[-1]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__ or ""))
