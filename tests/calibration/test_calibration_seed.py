@@ -222,3 +222,20 @@ def test_low_oracle_coverage_is_found_with_the_remedies() -> None:
         assert remedy in finding.action
     stored = calibrated.metadata["calibration_info"]["findings"]
     assert any(f["code"] == "low-oracle-coverage" for f in stored)
+
+
+@pytest.mark.parametrize("rubbish", [None, "x", [], [[1, 2], [3]], np.array(["a"]), [float("inf")]])
+def test_rubbish_of_any_kind_is_a_value_error(rubbish: object) -> None:
+    from cje import calibration as c
+
+    for call in (
+        lambda: c.JudgeCalibrator().fit(rubbish, rubbish),
+        lambda: c.JudgeCalibrator().fit_transform(rubbish, rubbish),
+        lambda: c.JudgeCalibrator().fit_cv(rubbish, rubbish),
+        lambda: c.SIMCalibrator().transform(rubbish, rubbish),
+        lambda: c.calibrate_to_target_mean(rubbish),
+        lambda: c.calibrate_from_raw_data(rubbish),
+        lambda: c.augmentation(rubbish, rubbish, rubbish, rubbish, rubbish),
+    ):
+        with pytest.raises(ValueError):
+            call()

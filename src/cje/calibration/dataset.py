@@ -109,8 +109,11 @@ def calibrate_from_raw_data(
     (20, 0.0125, False)
     """
     refuse_reward_field(judge_field)
-    if len(data) == 0:
-        raise CJEError("No records to calibrate")
+    if not isinstance(data, Sequence) or len(data) == 0:
+        raise CJEError("No records to calibrate", value=type(data).__name__)
+    for i, record in enumerate(data):
+        if not isinstance(record, Mapping):
+            raise CJEError("A record must be a dict", where=f"record {i}", value=record)
     scores = np.array([_number(record, judge_field, i) for i, record in enumerate(data)])
     missing = np.isnan(scores)
     if missing.any():

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
+from cje.calibration.checks import float_array
 from cje.errors import CJEError
 from cje.kernels.projection import mean_one_projection, variance_safe_blend
 
@@ -136,10 +137,10 @@ def calibrate_to_target_mean(
 
 
 def _read(weights: ArrayLike, ordering_index: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
-    raw = np.asarray(weights, dtype=np.float64)
+    raw = float_array("weights", weights)
     if raw.ndim != 1 or len(raw) == 0:
         raise CJEError("weights must be a non-empty one-dimensional array", value=raw.shape)
-    index = raw if ordering_index is None else np.asarray(ordering_index, dtype=np.float64)
+    index = raw if ordering_index is None else float_array("ordering_index", ordering_index)
     if index.shape != raw.shape:
         raise CJEError("ordering_index must have one value a weight", value=index.shape)
     for name, values in (("weights", raw), ("ordering_index", index)):

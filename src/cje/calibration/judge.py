@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.calibration.checks import float_array, n_rows
 from cje.calibration.result import CalibrationResult, build_result
 from cje.calibration.reward_model import fit_reward_model
 from cje.calibration.score_calibrator import (
@@ -96,7 +97,7 @@ class JudgeCalibrator(ScoreCalibrator):
         covariates : array (n, p), optional
         sample_weight, inclusion_probability : array (n,), optional
         """
-        n = len(np.asarray(judge_scores))
+        n = n_rows("judge_scores", judge_scores)
         folds, n_folds = folds_from_cv(self.cv, n, self.random_seed)
         return self._calibrate(
             judge_scores, oracle_labels, oracle_mask, folds, n_folds,
@@ -122,7 +123,7 @@ class JudgeCalibrator(ScoreCalibrator):
         """
         if not isinstance(n_folds, int | np.integer) or n_folds < 2:
             raise CJEError("n_folds must be an integer of at least 2", value=n_folds)
-        n = len(np.asarray(judge_scores))
+        n = n_rows("judge_scores", judge_scores)
         if prompt_ids is None:
             folds = get_row_folds(n, n_folds, self.random_seed)
         elif len(prompt_ids) != n:
@@ -177,7 +178,7 @@ def full_length_labels(
     """One label a row, NaN where there is none, from any of the accepted forms."""
     if oracle_labels is None:
         raise CJEError("oracle_labels are required", hint="pass one label a row, NaN where missing")
-    labels = np.asarray(oracle_labels, dtype=np.float64)
+    labels = float_array("oracle_labels", oracle_labels)
     if oracle_mask is None:
         if labels.shape != (n,):
             raise CJEError(

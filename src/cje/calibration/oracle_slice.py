@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.calibration.checks import float_array, n_rows
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.errors import CJEError
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
@@ -121,8 +122,8 @@ def augmentation(
     [2.0, 0.0]
     """
     labelled = np.asarray(is_labelled, dtype=bool)
-    n = len(labelled)
-    y = np.asarray(labels, dtype=np.float64)
+    n = n_rows("is_labelled", labelled)
+    y = float_array("labels", labels)
     if y.shape != (n,):
         raise CJEError("labels must have one value a row", value=y.shape)
     f, w, pi = (
@@ -200,7 +201,7 @@ def _logistic_spline(rank: FloatArray, labelled: BoolArray) -> FloatArray:
 
 
 def _column(name: str, values: ArrayLike, n: int) -> FloatArray:
-    column = np.asarray(values, dtype=np.float64)
+    column = float_array(name, values)
     if column.shape != (n,):
         raise CJEError(f"{name} must have one value a row", value=column.shape, hint=f"n = {n}")
     bad = ~np.isfinite(column)

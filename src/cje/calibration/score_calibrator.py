@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from cje.calibration.checks import float_array
 from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.calibration.selection import MIN_LABELS_TWO_STAGE
 from cje.data.folds import get_row_folds
@@ -233,7 +234,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         strict = is_one_dimensional(X)
         scores, extra = self._read(X, covariates, fitting=True)
-        labels = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        labels = float_array("oracle_labels", column_or_1d(y, warn=True))
         check_consistent_length(scores, labels)
         check_labels(labels, strict=strict)
         return scores, extra, labels
@@ -248,10 +249,7 @@ def is_one_dimensional(X: ArrayLike) -> bool:
 
 def as_floats(name: str, values: ArrayLike) -> FloatArray:
     """A 1-D array of finite floats, or an error that names the row."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CJEError(f"{name} must hold numbers") from error
+    array = float_array(name, values)
     if array.ndim != 1:
         raise CJEError(f"{name} must be one-dimensional", value=array.shape)
     bad = ~np.isfinite(array)

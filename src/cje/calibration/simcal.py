@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.calibration.checks import float_array
 from cje.calibration.isotonic import pav_blocks
 from cje.calibration.score_cells import ScoreCells
 from cje.calibration.stacking import FoldGrid, Shape, baseline_share, choose_shape, variance_mixture
@@ -420,7 +421,7 @@ def _note(before: float, after: float, fit: _PolicyFit) -> str:
 
 
 def _read_weights(weights: ArrayLike) -> tuple[FloatArray, bool]:
-    raw = np.asarray(weights, dtype=np.float64)
+    raw = float_array("weights", weights)
     single = raw.ndim == 1
     raw = raw[:, None] if single else raw
     if raw.ndim != 2 or raw.size == 0:
@@ -444,7 +445,7 @@ def _read_weights(weights: ArrayLike) -> tuple[FloatArray, bool]:
 
 
 def _read_scores(scores: ArrayLike, n: int) -> FloatArray:
-    x = np.asarray(scores, dtype=np.float64)
+    x = float_array("scores", scores)
     if x.shape != (n,):
         raise CJEError(f"Length mismatch: weights={n}, scores={x.shape}")
     bad = ~np.isfinite(x)
@@ -460,7 +461,7 @@ def _read_outcome(
     given = rewards if residuals is None else residuals
     if given is None:
         return None
-    outcome = np.asarray(given, dtype=np.float64)
+    outcome = float_array("rewards and residuals", given)
     outcome = outcome[:, None] if outcome.ndim == 1 else outcome
     if len(outcome) != shape[0] or outcome.shape[1] not in (1, shape[1]):
         raise CJEError("rewards and residuals must have one value a row", value=outcome.shape)
