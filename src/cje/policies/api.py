@@ -23,7 +23,15 @@ from cje.models.client import read_usage
 from cje.policies.answers import Generation, LogProb
 from cje.policies.config import PolicyConfig, ScoringForm, render_prompt
 from cje.policies.probe import Capability, probe
-from cje.policies.scored_tokens import ScoredToken, Span, find_response, read_scored, sum_span
+from cje.policies.scored_tokens import (
+    ROUNDING,
+    SENTINEL,
+    ScoredToken,
+    Span,
+    find_response,
+    read_scored,
+    sum_span,
+)
 
 __all__ = ["APIPolicyRunner"]
 
@@ -85,7 +93,7 @@ class APIPolicyRunner:
         values = answer.logprobs
         eos = self.config.eos_text
         total = None
-        if values and all(math.isfinite(v) and -1000.0 < v <= 1e-4 for v in values):
+        if values and all(SENTINEL < v <= ROUNDING for v in values):
             total = min(math.fsum(min(v, 0.0) for v in values), 0.0)
         text = answer.text
         has_eos = bool(eos and answer.tokens and answer.tokens[-1] == eos)

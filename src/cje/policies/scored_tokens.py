@@ -13,7 +13,15 @@ from typing import Any
 from cje.models import BadOutputError
 from cje.policies.answers import Boundary
 
-__all__ = ["ScoredToken", "Span", "find_response", "read_scored", "sum_span"]
+__all__ = [
+    "ROUNDING",
+    "SENTINEL",
+    "ScoredToken",
+    "Span",
+    "find_response",
+    "read_scored",
+    "sum_span",
+]
 
 # vLLM writes -9999 for minus infinity, others -1e4 or less: no token of a real model is below this.
 SENTINEL = -1000.0

@@ -14,7 +14,7 @@ saves wrong weights.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -163,13 +163,7 @@ class UncertaintyAwareDRCPO:
         plain = WeightedValue(self.config, inputs, model, located, raw, k)
         shrinkage, weights = self._shrink(plain, raw, variances)
         final = plain if shrinkage.lam == 0.0 else plain.with_weights(weights)
-        shrinkage = Shrinkage(
-            shrinkage.lam,
-            shrinkage.ess_before,
-            shrinkage.ess_after,
-            final.value - plain.value,
-            shrinkage.reached,
-        )
+        shrinkage = replace(shrinkage, bias=final.value - plain.value)
         sampling, judging = final.influence()
         noise = weights * np.sqrt(variances) / float(weights.sum())
         report = None
