@@ -38,36 +38,29 @@ def all_missing(n: int) -> FloatArray:
     return np.broadcast_to(np.float64(np.nan), (n,))
 
 
-def optional_float_column(name: str, values: ArrayLike | None, n: int) -> FloatArray | None:
-    return None if values is None else float_column(name, values, n)
+_UNIT_HINT = "map it first with Scale(low, high).to_unit(...), or let cje.data.read find the scale"
+# Plain float columns: least and largest value, and what to do about another.
+PLAIN: Mapping[str, tuple[float, float, str]] = {
+    "judge_score": (0.0, 1.0, _UNIT_HINT),
+    "oracle_label": (0.0, 1.0, _UNIT_HINT),
+    "rewards": (0.0, 1.0, _UNIT_HINT),
+    "judge_variance": (0.0, MAX_VARIANCE, "a variance on [0, 1] is at most 0.25"),
+    "label_propensity": (
+        np.nextafter(0.0, 1.0),
+        1.0,
+        "a row that could not be labelled at all has no place in a labelled sample",
+    ),
+    "base_policy_logprob": (-np.inf, np.inf, ""),
+}
 
 
-def optional_unit_column(name: str, values: ArrayLike | None, n: int) -> FloatArray | None:
-    """A column on [0, 1], NaN where missing."""
+def plain_column(name: str, values: ArrayLike | None, n: int) -> FloatArray | None:
+    """One of the `PLAIN` columns, checked; NaN where missing, None where the data have none."""
     if values is None:
-        return None
+        # estimators may always ask for a score or a label; the others are optional
+        return all_missing(n) if name in ("judge_score", "oracle_label") else None
     column = float_column(name, values, n)
-    hint = "map it first with Scale(low, high).to_unit(...), or let cje.data.read find the scale"
-    _check_range(name, column, 0.0, 1.0, hint)
-    return column
-
-
-def variance_column(values: ArrayLike | None, n: int) -> FloatArray | None:
-    if values is None:
-        return None
-    column = float_column("judge_variance", values, n)
-    _check_range(
-        "judge_variance", column, 0.0, MAX_VARIANCE, "a variance on [0, 1] is at most 0.25"
-    )
-    return column
-
-
-def propensity_column(values: ArrayLike | None, n: int) -> FloatArray | None:
-    if values is None:
-        return None
-    column = float_column("label_propensity", values, n)
-    hint = "a row that could not be labelled at all has no place in a labelled sample"
-    _check_range("label_propensity", column, np.nextafter(0.0, 1.0), 1.0, hint)
+    _check_range(name, column, *PLAIN[name])
     return column
 
 

@@ -140,29 +140,29 @@ class Dataset:
         prompts = Codes.encode(prompt_id)
         n = len(prompts)
         policies = columns.policy_codes(policy, n)
-        unit = columns.optional_unit_column
         logprobs, names = columns.target_matrix(target_policy_logprobs, target_policies, n)
-        label = unit("oracle_label", oracle_label, n)
         if rater_labels is not None:
             columns.check_rater_rows(rater_labels, n)
-            if label is None:
-                label = frozen(rater_labels.row_means(n), np.float64)
-        score = unit("judge_score", judge_score, n)
+            if oracle_label is None:
+                oracle_label = frozen(rater_labels.row_means(n), np.float64)
+        plain: dict[str, Any] = {
+            "judge_score": judge_score,
+            "oracle_label": oracle_label,
+            "rewards": rewards,
+            "judge_variance": judge_variance,
+            "label_propensity": label_propensity,
+            "base_policy_logprob": base_policy_logprob,
+        }
+        checked: dict[str, Any] = {
+            name: columns.plain_column(name, given, n) for name, given in plain.items()
+        }
         return cls(
             prompt_id=prompts,
             policy=policies,
             draw_idx=columns.draw_numbers(policies, prompts, draw_idx),
-            judge_score=columns.all_missing(n) if score is None else score,
-            oracle_label=columns.all_missing(n) if label is None else label,
-            judge_variance=columns.variance_column(judge_variance, n),
             rater_labels=rater_labels,
-            label_propensity=columns.propensity_column(label_propensity, n),
-            base_policy_logprob=columns.optional_float_column(
-                "base_policy_logprob", base_policy_logprob, n
-            ),
             target_policy_logprobs=logprobs,
             target_policies=names,
-            rewards=unit("rewards", rewards, n),
             covariates=columns.covariate_columns(covariates, n),
             groups=columns.group_columns(groups, n),
             prompt=columns.text_column("prompt", prompt, n),
@@ -170,6 +170,7 @@ class Dataset:
             judge_scale=Scale.parse(judge_scale),
             oracle_scale=Scale.parse(oracle_scale),
             metadata=MappingProxyType(dict(metadata or {})),
+            **checked,
         )
 
     # ---- size and shape -------------------------------------------------------------------
@@ -239,25 +240,38 @@ class Dataset:
         A name of a `Dataset` attribute replaces it (checked as in `from_arrays`; None removes an
         optional one); any other name adds a covariate (numbers) or a group (`Codes`, text).
         """
+        if any(f.name in new and f.name not in columns.PLAIN for f in fields(self)):
+            return self._rebuilt(new)
+        n, added = len(self), dict(new)
+        changes: dict[str, Any] = {
+            name: columns.plain_column(name, added.pop(name), n)
+            for name in columns.PLAIN
+            if name in new
+        }
+        if added:
+            covariates, groups = self._extended(added)
+            changes["covariates"] = columns.covariate_columns(covariates, n)
+            changes["groups"] = columns.group_columns(groups, n)
+        return replace(self, **changes)
+
+    def _rebuilt(self, new: Mapping[str, Any]) -> Dataset:
+        """With a column replaced that others depend on: check the whole again."""
         arguments = {f.name: getattr(self, f.name) for f in fields(self)}
-        covariates, groups = dict(self.covariates), dict(self.groups)
         if "target_policy_logprobs" in new and "target_policies" not in new:
-            arguments["target_policies"] = None
-            if isinstance(new["target_policy_logprobs"], np.ndarray):
-                arguments["target_policies"] = self.target_policies
-        for name, value in new.items():
-            if name in arguments:
-                arguments[name] = value
-            elif columns.is_categorical(value):
-                groups[name] = value
-                covariates.pop(name, None)
-            else:
-                covariates[name] = value
-                groups.pop(name, None)
-        for name, extra in (("covariates", covariates), ("groups", groups)):
-            if name not in new:
-                arguments[name] = extra
+            named = isinstance(new["target_policy_logprobs"], np.ndarray)
+            arguments["target_policies"] = self.target_policies if named else None
+        added = {name: value for name, value in new.items() if name not in arguments}
+        arguments["covariates"], arguments["groups"] = self._extended(added)
+        arguments.update((name, value) for name, value in new.items() if name in arguments)
         return Dataset.from_arrays(**arguments)
+
+    def _extended(self, added: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Covariates and groups with new ones; a new column of either kind replaces the other."""
+        covariates: dict[str, Any] = {k: v for k, v in self.covariates.items() if k not in added}
+        groups: dict[str, Any] = {k: v for k, v in self.groups.items() if k not in added}
+        for name, value in added.items():
+            (groups if columns.is_categorical(value) else covariates)[name] = value
+        return covariates, groups
 
     def with_metadata(self, **entries: Any) -> Dataset:
         """A copy with entries added to `metadata`; columns are shared."""
