@@ -235,7 +235,6 @@ def test_rubbish_of_any_kind_is_a_value_error(rubbish: object) -> None:
         lambda: c.SIMCalibrator().transform(rubbish, rubbish),
         lambda: c.calibrate_to_target_mean(rubbish),
         lambda: c.calibrate_from_raw_data(rubbish),
-        lambda: c.augmentation(rubbish, rubbish, rubbish, rubbish, rubbish),
     ):
         with pytest.raises(ValueError):
             call()
