@@ -88,13 +88,13 @@ def analyze(
     )
     if save is not None:
         result.to_json(save)
-    if report is not None:
-        result.to_html(report)
-        typer.echo(f"report: {report}", err=True)
     if as_json:
         typer.echo(result.to_json(influence=False))
     else:
         _show(result)
+    if report is not None:
+        result.to_html(report)
+        typer.echo(f"report: {report}", err=True)
     raise typer.Exit(2 if _has_finding(result) else 0)
 
 
