@@ -293,6 +293,8 @@ class Assembly:
             self.drop(wrong)
         if self.prompt_from_text:
             prompt = _hashed(prompt)
+        # the text of ids is most of the memory, and no longer needed
+        self.frame = self.frame.drop("prompt_id", "policy", strict=False)
         return prompt, policy, draws
 
     def _draws(self) -> IntArray | None:

@@ -277,9 +277,9 @@ def _encode_ordered(series: pl.Series) -> tuple[IntArray, Strings]:
     n = series.len()
     if n < 2:
         return _encode(series)
-    starts = np.flatnonzero((series[1:] != series[:-1]).to_numpy()) + 1
-    if 2 * len(starts) < n:
-        starts = np.concatenate([[0], starts])
+    changed = series[1:] != series[:-1]
+    if 2 * int(changed.sum()) < n:
+        starts = np.concatenate([[0], changed.arg_true().to_numpy() + 1])
         heads, vocabulary = _encode(series.gather(starts))
         return np.repeat(heads, np.diff(starts, append=n)), vocabulary
     period = _period(series)

@@ -93,9 +93,9 @@ def policy_codes(policy: str | Codes | Sequence[str] | NDArray[Any], n: int) -> 
 def draw_numbers(policy: Codes, prompt: Codes, given: ArrayLike | None) -> IntArray:
     """Draw numbers: checked unique within (policy, prompt), or counted in row order."""
     if given is None:
+        if not len(repeated_rows(policy, prompt, None)):
+            return np.broadcast_to(np.int64(0), (len(policy),))
         pair = policy.codes * prompt.n_names + prompt.codes
-        if _all_distinct(pair, policy.n_names * prompt.n_names):
-            return np.broadcast_to(np.int64(0), (len(pair),))
         return frozen(position_in_group(pair), np.int64)
     draws = int_column("draw_idx", given, len(policy))
     repeated = repeated_rows(policy, prompt, draws)

@@ -126,7 +126,7 @@ def infer_scale(values: FloatArray) -> tuple[Scale, str] | None:
     A wrong guess moves no estimate: the map is linear and undone on the way out. It can move the
     logical bounds of an interval, which is why the guess is always reported.
     """
-    finite = values[np.isfinite(values)]
+    finite = values if np.isfinite(values.sum()) else values[np.isfinite(values)]
     if finite.size == 0:
         return UNIT, "no values; taken as 0-1"
     low, high = float(finite.min()), float(finite.max())
