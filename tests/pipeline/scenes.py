@@ -67,6 +67,7 @@ def server_settings(base_url: str) -> dict[str, Any]:
             {"name": "near", "model": "near", **policy},
             {"name": "moderate", "model": "moderate", **policy},
         ],
+        "target_policy": {"replicates": 0},
         "estimation": {"estimators": ["calibrated-ips", "snips"]},
         "limits": {"default": {"max_concurrency": 16, "retry_seconds": 0.01}},
         "chunk_rows": 60,

@@ -233,6 +233,26 @@ def test_unusable_answers_become_error_rows_with_a_reason_and_are_tried_again(
         assert sum(server.calls.values()) == made > 0  # only the failed calls
 
 
+def test_a_server_is_scored_twice_on_some_rows_and_its_warnings_reach_the_result(
+    tmp_path: Path,
+) -> None:
+    write_prompts(tmp_path, 40)
+    with TestServer(quirk="vllm") as server:
+        settings = server_settings(server.base_url)
+        settings["oracle_config"]["fraction"] = 0.5
+        settings["target_policies"][0]["temperature"] = 0.9
+        for policy in (settings["logging_policy"], *settings["target_policies"]):
+            del policy["scoring"]
+        result = _run(tmp_path, settings, target_policy={"replicates": 10})
+        assert any("temperature" in finding.message for finding in result.findings)
+        again = _run(tmp_path, settings, target_policy={"replicates": 10})
+        assert again.files() == result.files()
+    rows = _rows(tmp_path, "target_policy")
+    twice = [row for row in rows if row["logp_replicate"] is not None]
+    assert len(twice) == 10
+    assert all(row["logp_replicate"] == row["logp_logging"] for row in twice)
+
+
 def test_a_server_that_cannot_score_is_found_out_before_anything_is_generated(
     tmp_path: Path,
 ) -> None:

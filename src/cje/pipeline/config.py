@@ -88,10 +88,14 @@ class CalibrationConfig(_Section):
 
 
 class TargetPolicyConfig(_Section):
-    """Teacher forcing of the logged responses."""
+    """Teacher forcing of the logged responses.
+
+    ``rescore_logging`` scores the logging policy through the same engine as the targets. The first
+    ``replicates`` rows are scored twice under it, to measure the server's own noise.
+    """
 
     rescore_logging: bool = True
-    replicates: Annotated[int, Field(ge=0, le=1000)] = 0
+    replicates: Annotated[int, Field(ge=0, le=1000)] = 20
 
 
 class EstimationConfig(_Section):

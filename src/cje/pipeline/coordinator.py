@@ -7,10 +7,12 @@ out: the estimation stage accepts only what the target-policy stage made.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -28,7 +30,7 @@ from cje.pipeline.hashing import fingerprint
 from cje.pipeline.local import LocalExecutor
 from cje.pipeline.lock import WorkFolderLock
 from cje.pipeline.manifest import Manifest
-from cje.pipeline.preflight import preflight
+from cje.pipeline.preflight import require_servers
 from cje.pipeline.progress import Moment, NoProgress, Reporter
 from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
 from cje.pipeline.stages.calibration import calibrated_rewards, calibration_fingerprint
@@ -43,6 +45,7 @@ from cje.pipeline.store import CallStore
 __all__ = ["CJEPipeline"]
 
 T = TypeVar("T")
+EVENT_SECONDS = 10.0
 
 
 class Executor(Protocol):
@@ -73,6 +76,7 @@ class CJEPipeline:
         self.config = config
         self.work_dir = Path(config.work_dir)
         self._reporter = reporter or NoProgress()
+        self._last_event = time.monotonic()
 
     def run(self) -> PipelineResult:
         """Run all stages; what an earlier run finished is kept, not repeated."""
@@ -86,15 +90,14 @@ class CJEPipeline:
 
     def _run(self) -> PipelineResult:
         with self._opened():
-            rows = dataset = self._run_stage("dataset", self._load_dataset)
-            self._check_servers(dataset)
+            rows = self._run_stage("dataset", self._load_dataset)
+            self._check_servers(rows)
             rows = self._run_stage("logging_policy", self._generate_logging_responses, rows)
             rows = self._run_stage("judge", self._score_with_judge, rows)
             if self.config.oracle_config is not None:
                 rows = self._run_stage("oracle", self._generate_oracle_labels, rows)
             rows = self._run_stage("calibration", self._calibrate_scores, rows)
             rows = self._run_stage("target_policy", self._compute_target_logprobs, rows)
-            self._store.record_stage("run", self._run_name(dataset), len(rows.chunks))
             return self._run_stage("estimation", self._run_estimators, rows)
 
     # -- stages ------------------------------------------------------------------------------
@@ -169,15 +172,15 @@ class CJEPipeline:
         return result
 
     def _check_servers(self, rows: RowStream) -> None:
-        """Probe the servers before anything is paid for; a finished run is not probed again."""
-        if self._store.find_stage("run", self._run_name(rows)) is not None:
-            return
-        failed = [check for check in preflight(self.config) if not check.ok]
-        if failed:
-            raise CJEError(
-                f"{failed[0].what}: {failed[0].says}",
-                hint="`cje validate` shows every check",
-            )
+        """Probe keys and servers once a run; a resumed run knows what the first one found."""
+        name = f"servers {self._run_name(rows)}"
+        note = self._store.note(name)
+        if note is None:
+            found = require_servers(self.config)
+            self._store.write_note(name, json.dumps([finding.to_dict() for finding in found]))
+        else:
+            found = [Finding.from_dict(data) for data in json.loads(note)]
+        self._findings += found
 
     def _run_name(self, dataset: RowStream) -> str:
         """Fingerprint of everything that decides the result."""
@@ -262,6 +265,10 @@ class CJEPipeline:
 
     def _report(self, stage: str, moment: Moment) -> None:
         self._reporter.update(stage, moment)
+        now = time.monotonic()
+        if now - self._last_event >= EVENT_SECONDS:
+            self._last_event = now
+            self._events.write("progress", stage=stage, **asdict(moment))
 
 
 @contextmanager

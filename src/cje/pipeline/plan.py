@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from cje.pipeline.chunks import Chunk, RowStream, find_chunk
-from cje.pipeline.config import PipelineConfig, PriceConfig
+from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.base import CallStage, chunk_name
 from cje.pipeline.stages.calibration import calibration_fingerprint
 from cje.pipeline.stages.calls import make_call_stage
@@ -135,7 +135,7 @@ class _Planner:
     ) -> tuple[int, int, RowStream | None]:
         """(calls, calls done, the stage's output where it is complete)."""
         if rows is None or self._store is None:
-            return self._expected(stage, n_rows), 0, None
+            return stage.expected_calls(n_rows), 0, None
         calls = done = 0
         fingerprint = stage.fingerprint
         chunks: list[Chunk | None] = []
@@ -152,17 +152,6 @@ class _Planner:
             done += self._store.count_known(list(keys))
         return calls, done, self._complete(stage.name, chunks)
 
-    def _expected(self, stage: CallStage, n_rows: int) -> int:
-        config = self._config
-        if stage.name == "logging_policy":
-            return n_rows if stage.recipes else 0
-        if stage.name == "judge":
-            return n_rows * config.judge.repeats
-        if stage.name == "oracle" and config.oracle_config is not None:
-            fraction, count = config.oracle_config.fraction, config.oracle_config.count
-            return min(n_rows, count if count is not None else round(n_rows * (fraction or 1.0)))
-        return n_rows * len(stage.recipes) + min(n_rows, config.target_policy.replicates)
-
     def _priced(self, stage: CallStage, calls: int, done: int, exact: bool) -> StagePlan:
         """Tokens and money of what is left: measured means where calls were made, else a guess."""
         todo = calls - done
@@ -174,10 +163,7 @@ class _Planner:
             completion = min(completion, recipe.max_completion_tokens or completion)
             tokens_in += share * prompt
             tokens_out += share * completion
-            price = PriceConfig(
-                prompt_per_million=recipe.price.prompt_per_million,
-                completion_per_million=recipe.price.completion_per_million,
-            )
+            price = recipe.price
             cost += share * (
                 prompt * price.prompt_per_million + completion * price.completion_per_million
             ) / 1e6  # fmt: skip

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cje.errors import CJEError
+from cje.inference.finding import Finding, Severity
 from cje.judges import JudgeConfig
 from cje.models import Endpoint, run_sync, with_retries
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.base import IN_PROCESS
 from cje.policies import PolicyConfig, make_runner
 
-__all__ = ["Check", "check_keys", "check_scoring", "preflight"]
+__all__ = ["Check", "check_keys", "check_scoring", "preflight", "require_servers"]
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,35 @@ class Check:
     what: str
     ok: bool
     says: str
+    warnings: tuple[str, ...] = ()
 
     def text(self) -> str:
         """One line."""
-        return f"{'ok   ' if self.ok else 'FAIL '}{self.what}: {self.says}"
+        said = "; ".join([self.says, *self.warnings])
+        return f"{'ok   ' if self.ok else 'FAIL '}{self.what}: {said}"
 
 
 def preflight(config: PipelineConfig) -> list[Check]:
     """Every check of a run, in the order in which the run would meet it."""
     return [*check_keys(config), *check_scoring(config)]
+
+
+def require_servers(config: PipelineConfig) -> list[Finding]:
+    """Stop before anything is paid for if a check fails; what works with care is a finding."""
+    checks = preflight(config)
+    for check in checks:
+        if not check.ok:
+            raise CJEError(f"{check.what}: {check.says}", hint="`cje validate` shows every check")
+    return [
+        Finding(
+            "server",
+            f"{check.what}: {warning}",
+            Severity.WARNING,
+            "see docs/methods/pipeline.md, what is scored",
+        )
+        for check in checks
+        for warning in check.warnings
+    ]
 
 
 def check_keys(config: PipelineConfig) -> Iterator[Check]:
@@ -74,7 +95,7 @@ def _probe(what: str, policy: PolicyConfig) -> Check:
             await runner.aclose()
         if not found.can_score:
             return Check(what, False, f"{found.evidence_text()}. What to do: {found.hint}")
-        return Check(what, True, "; ".join([f"form {found.form}", *found.warnings]))
+        return Check(what, True, f"form {found.form}", tuple(found.warnings))
 
     return run_sync(look())
 

@@ -284,12 +284,15 @@ class CallStore:
         ).fetchone()
         return None if row is None else int(row[0])
 
-    def chunk_counts(self) -> dict[str, tuple[int, int, int]]:
-        """Stage -> (chunks, rows, error rows) on record, all configurations together."""
-        rows = self._db.execute(
-            "SELECT stage, count(*), sum(rows), sum(errors) FROM chunks GROUP BY stage"
-        )
-        return {stage: (int(n), int(total), int(bad)) for stage, n, total, bad in rows}
+    def note(self, name: str) -> str | None:
+        """A short text kept under `name`."""
+        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def write_note(self, name: str, text: str) -> None:
+        """Keep a short text."""
+        with disk_error(self.path.parent):
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
 
 
 def _text(answer: dict[str, Any]) -> str:

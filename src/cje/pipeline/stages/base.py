@@ -87,6 +87,10 @@ class CallStage(ABC):
     def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
         """`row` with this stage's columns added; a failed call becomes `error`, never a number."""
 
+    @abstractmethod
+    def expected_calls(self, n_rows: int) -> int:
+        """How many calls `n_rows` rows need, before they exist."""
+
     async def close(self) -> None:  # noqa: B027 - a stage without connections has nothing to close
         """Give back connections."""
 

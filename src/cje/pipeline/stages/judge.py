@@ -74,5 +74,8 @@ class JudgeStage(CallStage):
             row |= {"judge_score": float(score.mean), "judge_variance": float(score.variance)}
         return row
 
+    def expected_calls(self, n_rows: int) -> int:
+        return n_rows * self._judge.n_repeats
+
     async def close(self) -> None:
         await self._judge.aclose()

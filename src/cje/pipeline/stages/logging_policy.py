@@ -78,6 +78,9 @@ class LoggingPolicyStage(CallStage):
             "complete": made.complete,
         }
 
+    def expected_calls(self, n_rows: int) -> int:
+        return 0 if self._recipe is None else n_rows
+
     async def close(self) -> None:
         if self._runner is not None:
             await self._runner.aclose()

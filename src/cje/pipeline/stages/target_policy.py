@@ -43,7 +43,9 @@ class TeacherForcing(CallStage):
     def __init__(self, config: PipelineConfig) -> None:
         logging = config.logging_policy
         self._rescore = config.target_policy.rescore_logging and logging is not None
-        self._replicates = config.target_policy.replicates if self._rescore else 0
+        # A function gives the same number again; only a server has noise to measure.
+        noisy = self._rescore and logging is not None and logging.provider not in IN_PROCESS
+        self._replicates = config.target_policy.replicates if noisy else 0
         policies = [*([logging] if self._rescore and logging else []), *config.target_policies]
         self.sampler: MultiTargetSampler = make_multi_sampler(policies)
         self._recipes = tuple(
@@ -109,6 +111,9 @@ class TeacherForcing(CallStage):
             reason = "the row has no log-prob under the logging policy"
             return self.failed(row, Outcome(None, "missing_logging_logprob", reason))
         return row | {"logp_logging": logging, "logp_target_all": values}
+
+    def expected_calls(self, n_rows: int) -> int:
+        return n_rows * len(self._recipes) + min(n_rows, self._replicates)
 
     async def close(self) -> None:
         for runner in self.sampler.runners:
