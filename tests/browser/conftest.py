@@ -82,7 +82,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> HostileReport:
     data = folder / "data.jsonl"
     rows = hostile_rows()
     data.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    result = analyze_dataset(data, by="<u>topic</u>")
+    result = analyze_dataset(data, by="<u>topic</u>", text=True)
     truth = {name: float(v) + 0.01 for name, v in zip(POLICIES, result.estimates, strict=True)}
     result = result.with_(metadata={"truth": truth})
     result.to_html(folder / "report.html", title="<script>window.pwned=9</script> values")

@@ -53,6 +53,7 @@ def analyze_dataset(
     oracle_scale: Any = None,
     repeats: Literal["error", "draws"] = "error",
     skip_bad_rows: bool = False,
+    text: bool = False,
     estimator_options: Mapping[str, Any] | None = None,
 ) -> EstimationResult:
     """Each policy's value, paired differences, honest intervals, and what the data cannot support.
@@ -85,6 +86,8 @@ def analyze_dataset(
         Seed of the folds.
     fields, labels, on, judge_scale, oracle_scale, repeats, skip_bad_rows
         As in `cje.data.read`.
+    text : bool
+        Keep prompts and responses, so that a report can show samples.
     estimator_options : mapping, optional
         Further options of the estimator's constructor.
 
@@ -106,6 +109,7 @@ def analyze_dataset(
         "repeats": repeats,
         "skip_bad_rows": skip_bad_rows,
         "covariates": tuple(covariates),
+        "text": text,
     }
     fresh = _fresh(
         fresh_draws_data, fresh_draws_dir, columns, {**reading, "labels": labels, "on": on}

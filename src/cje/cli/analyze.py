@@ -84,6 +84,7 @@ def analyze(
         oracle_scale=oracle_scale,
         repeats=keys,
         skip_bad_rows=skip_bad_rows,
+        text=report is not None,
         seed=seed,
     )
     if save is not None:
@@ -149,20 +150,23 @@ def _estimates(result: EstimationResult) -> RenderableType:
 
 
 def _differences(result: EstimationResult) -> RenderableType:
+    from cje.estimators.result_text import PAIRS_TITLE
+
     rows = [
         [f"{c.a} - {c.b}", f"{c.difference:+.4g}", f"{c.interval.low:+.4g}",
          f"{c.interval.high:+.4g}", f"{p:.3g}", c.verdict + (" *" if c.caveats else "")]
         for c, p in result.compare_all()
     ]  # fmt: skip
-    title = "paired differences (* rests on borrowed calibration or a refused policy)"
-    return _table(title, ["difference", "value", "low", "high", "p (Holm)", "verdict"], rows)
+    return _table(PAIRS_TITLE, ["difference", "value", "low", "high", "p (Holm)", "verdict"], rows)
 
 
 def _subgroups(column: str, part: EstimationResult) -> RenderableType:
+    from cje.estimators.result_text import marks
+
     joint = part.influence.simultaneous_intervals(part.level)
     rows = [
-        [r["policy"], f"{r['estimate']:.4g}", f"{limit.low:.4g}", f"{limit.high:.4g}"]
+        [r["policy"], f"{r['estimate']:.4g}", f"{limit.low:.4g}", f"{limit.high:.4g}", marks(r)]
         for r, limit in zip(part.rows(), joint, strict=True)
     ]
     title = f"by {column} (joint {part.level:.0%} intervals)"
-    return _table(title, ["policy | level", "estimate", "low", "high"], rows)
+    return _table(title, ["policy | level", "estimate", "low", "high", ""], rows)

@@ -8,7 +8,7 @@ from cje.estimators.comparison import Comparison
 from cje.estimators.result import EstimationResult
 from cje.inference import Severity
 from cje.report import Answer
-from cje.report.wording import interval, number, p_value, shorten, signed
+from cje.report.wording import interval, isolated, number, p_value, shorten, signed
 
 __all__ = ["Pairs", "answer_of"]
 
@@ -144,7 +144,7 @@ def _settle(result: EstimationResult, pairs: Pairs) -> list[str]:
 
 
 def _name(name: str) -> str:
-    return shorten(name, _NAME)
+    return isolated(name, _NAME)
 
 
 def _text(words: str) -> str:

@@ -35,6 +35,7 @@ _SCORE_BINS, _WEIGHT_BINS, _REGIONS = 20, 30, 6
 _MOST_POLICIES, _MOST_COLUMNS, _MOST_LEVELS = 6, 6, 8
 _MIN_IN_REGION = 5
 _SAMPLES, _PROMPT_CHARACTERS, _RESPONSE_CHARACTERS = 240, 240, 480
+_NO_TEXT = "The texts were not read (analyze_dataset(..., text=True) keeps them)."
 _SMALLEST_WEIGHT = 1e-4  # weights below it share the first bin
 
 
@@ -218,7 +219,8 @@ def sample_table(result: EstimationResult) -> SampleTable | None:
         tuple(zip(*(_cells(values) for _, values in columns), strict=True)),
         tuple(orders),
         note=f"{len(rows)} of {len(data)} rows: those with the largest weight, residual and "
-        "uncertainty. Long texts are cut.",
+        "uncertainty, and some spread over the data. "
+        + ("Long texts are cut." if "response" in names or "prompt" in names else _NO_TEXT),
     )
 
 

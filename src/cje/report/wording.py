@@ -11,6 +11,7 @@ __all__ = [
     "clean",
     "fixed",
     "interval",
+    "isolated",
     "number",
     "p_value",
     "percent",
@@ -21,10 +22,13 @@ __all__ = [
 
 _MINUS = "\u2212"
 # Control characters (but tab and newline), lone surrogates and the byte order mark have no
-# picture; some break a parser. They are shown as the replacement character.
+# picture, and some break a parser; direction overrides make a text read as another. All are shown
+# as the replacement character. Letters of right-to-left scripts order themselves.
 _UNSHOWABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066\u2067"
+    "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
 )
+_ISOLATE = "\u2068{}\u2069"  # first strong isolate, pop
 
 
 def clean(text: str) -> str:
@@ -39,18 +43,23 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cleaned text of at most `limit` characters; what is cut is counted.
+    """Cleaned text of about `limit` characters; where much is cut, it says how much.
 
     Examples
     --------
-    >>> shorten("a" * 50, 20)
-    'aaaa... (+46 characters)'
+    >>> shorten("a" * 50, 20), shorten("a" * 5000, 20)
+    ('aaaaaaaaaaaaaaaaaaa…', 'aaaaaaaaaaaaaaaaaaa… (+4981 characters)')
     """
     if len(text) <= limit:
         return clean(text)
-    room = limit - 16
-    kept = text[: max(room, 1)]
-    return f"{clean(kept)}... (+{len(text) - len(kept)} characters)"
+    kept, left = clean(text[: limit - 1]), len(text) - limit + 1
+    return f"{kept}\u2026" if left < 1000 else f"{kept}\u2026 (+{left} characters)"
+
+
+def isolated(text: str, limit: int) -> str:
+    """A name to set into a sentence: its direction cannot reorder the words around it."""
+    bare = text.replace("\u2068", "").replace("\u2069", "")
+    return _ISOLATE.format(shorten(bare, limit))
 
 
 def number(value: float, digits: int = 4) -> str:
