@@ -120,6 +120,28 @@ def test_with_prompt_ids_the_row_order_changes_nothing() -> None:
     assert again.se == pytest.approx(first.se, abs=1e-12)
 
 
+def test_fresh_draws_meet_logged_prompts_by_id_whatever_their_order() -> None:
+    d = draw(replace(NOISY, fresh=True), np.random.default_rng(7))
+    assert d.fresh is not None
+    ids = [f"p{i}" for i in range(len(d.weights))]
+    order = np.random.default_rng(1).permutation(len(ids))
+    fresh = d.fresh[0]
+    moved = JudgeScores(fresh.mean[order], fresh.variance[order])
+
+    def fit(scores: JudgeScores, fresh_ids: list[list[str]] | None) -> MultiPolicyUncertaintyResult:
+        return UncertaintyAwareDRCPO().fit(
+            judge_scores=d.scores, oracle_rewards=d.labels, importance_weights=d.weights,
+            prompt_ids=ids, fresh_judge_scores=[scores], fresh_prompt_ids=fresh_ids,
+        )  # fmt: skip
+
+    one, two = fit(fresh, [ids]), fit(moved, [[ids[i] for i in order]])
+    assert two.policies[0].se == pytest.approx(one.policies[0].se, rel=1e-12)
+    assert one.influence.n_clusters == len(ids)
+    assert fit(fresh, None).influence.n_clusters == 2 * len(ids)
+    with pytest.raises(CJEError, match="fresh_prompt_ids"):
+        fit(fresh, [["a"]])
+
+
 def test_covariates_that_explain_the_label_shorten_the_interval() -> None:
     rng = np.random.default_rng(8)
     n = 2000

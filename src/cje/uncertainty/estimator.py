@@ -25,7 +25,7 @@ from cje.inference import InfluenceEstimate
 from cje.uncertainty.calibration import Gamma, apply_variance_scaling, calibrate_variance_gamma
 from cje.uncertainty.config import UncertaintyEstimatorConfig
 from cje.uncertainty.crossfit import CrossFit, Located, fit_calibration
-from cje.uncertainty.inputs import FreshScores, Inputs, check_inputs
+from cje.uncertainty.inputs import FreshIds, FreshScores, Inputs, check_inputs
 from cje.uncertainty.report import UncertaintyReport, create_uncertainty_report
 from cje.uncertainty.results import MultiPolicyUncertaintyResult, build_result
 from cje.uncertainty.shrinkage import (
@@ -92,6 +92,7 @@ class UncertaintyAwareDRCPO:
         fresh_judge_scores: FreshScores | None = None,
         label_propensity: ArrayLike | None = None,
         prompt_ids: Sequence[str] | None = None,
+        fresh_prompt_ids: FreshIds | None = None,
     ) -> MultiPolicyUncertaintyResult:
         """Fit all policies.
 
@@ -107,12 +108,14 @@ class UncertaintyAwareDRCPO:
             target / logging probability of every logged response.
         policy_names : sequence of str, optional
         fresh_judge_scores : one `JudgeScores` a policy (mapping or sequence), optional
-            Scores of the target's own responses. A set of n draws is taken to answer the logged
-            prompts in their order.
+            Scores of the target's own responses. Without any ids, a set of n draws is taken to
+            answer the logged prompts in their order.
         label_propensity : array (n,) or number, optional
             Probability that each row was labelled (default: the share of labelled rows).
         prompt_ids : sequence of str, optional
             Rows with one id are one cluster; folds then follow the ids, not the row order.
+        fresh_prompt_ids : one sequence of str a policy, optional
+            Prompts of the fresh draws; used together with `prompt_ids`.
         """
         inputs = check_inputs(
             self.config,
@@ -124,6 +127,7 @@ class UncertaintyAwareDRCPO:
             label_propensity=label_propensity,
             fresh_judge_scores=fresh_judge_scores,
             prompt_ids=prompt_ids,
+            fresh_prompt_ids=fresh_prompt_ids,
         )
         model, gamma = self._calibrate(inputs)
         variances = apply_variance_scaling(inputs.scores.variance, gamma)

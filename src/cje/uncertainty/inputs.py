@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,7 @@ __all__ = ["Inputs", "check_inputs"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+FreshIds = Mapping[str, Sequence[str]] | Sequence[Sequence[str]]
 FreshScores = Mapping[str, JudgeScores] | Sequence[JudgeScores | Sequence[JudgeScore]]
 
 
@@ -66,6 +68,7 @@ def check_inputs(
     label_propensity: ArrayLike | None,
     fresh_judge_scores: FreshScores | None,
     prompt_ids: Sequence[str] | None,
+    fresh_prompt_ids: FreshIds | None,
 ) -> Inputs:
     """Check shapes and values; every error names the argument and what to do."""
     scores = as_judge_scores(judge_scores)
@@ -82,11 +85,10 @@ def check_inputs(
         if prompt_ids is None
         else get_folds(prompt_ids, config.k_folds, config.random_state)
     )
-    fresh = _fresh(fresh_judge_scores, names)
-    codes = (
-        None if prompt_ids is None else np.unique(np.asarray(prompt_ids), return_inverse=True)[1]
-    )
-    fresh_clusters, n_clusters = _fresh_clusters(fresh, n, codes)
+    fresh_given = _by_policy("fresh_judge_scores", fresh_judge_scores, names)
+    fresh = None if fresh_given is None else _fresh(fresh_given)
+    fresh_ids = _by_policy("fresh_prompt_ids", fresh_prompt_ids, names)
+    codes, fresh_clusters, n_clusters = _clusters(n, prompt_ids, fresh, fresh_ids)
     return Inputs(
         scores=scores,
         labelled=labelled,
@@ -180,37 +182,69 @@ def _covariates(
     return centred
 
 
-def _fresh(given: FreshScores | None, names: tuple[str, ...]) -> tuple[JudgeScores, ...] | None:
+def _by_policy(
+    what: str, given: Mapping[str, Any] | Sequence[Any] | None, names: tuple[str, ...]
+) -> list[Any] | None:
+    """One entry a policy, in the policies' order, from a mapping or a sequence."""
     if given is None:
         return None
     if isinstance(given, Mapping):
         missing = [name for name in names if name not in given]
         if missing:
-            raise CJEError(f"fresh_judge_scores lacks {missing}", hint="give one set a policy")
-        given = [given[name] for name in names]
-    elif isinstance(given, JudgeScores):
-        given = [given]
-    if len(given) != len(names):
-        raise CJEError(f"{len(given)} sets of fresh_judge_scores for {len(names)} policies")
+            raise CJEError(f"{what} lacks {missing}", hint="give one set a policy")
+        return [given[name] for name in names]
+    sets = [given] if isinstance(given, JudgeScores) else list(given)
+    if len(sets) != len(names):
+        raise CJEError(f"{len(sets)} sets of {what} for {len(names)} policies")
+    return sets
+
+
+def _fresh(given: list[Any]) -> tuple[JudgeScores, ...]:
     sets = tuple(as_judge_scores(scores) for scores in given)
     if any(len(scores) < 2 for scores in sets):
         raise CJEError("each policy needs at least two fresh draws")
     return sets
 
 
-def _fresh_clusters(
-    fresh: tuple[JudgeScores, ...] | None, n: int, codes: IntArray | None
-) -> tuple[tuple[IntArray, ...] | None, int]:
-    """A set of n draws belongs to the logged rows' prompts, in order; another to its own."""
-    own = np.arange(n) if codes is None else codes
-    count = int(own.max()) + 1
+def _clusters(
+    n: int,
+    prompt_ids: Sequence[str] | None,
+    fresh: tuple[JudgeScores, ...] | None,
+    fresh_ids: list[Any] | None,
+) -> tuple[IntArray | None, tuple[IntArray, ...] | None, int]:
+    """Codes of the logged rows' prompts, of each policy's fresh draws, and how many there are.
+
+    Fresh draws meet the logged rows by id where both have one; without any ids a set of n draws
+    answers the logged prompts in order; any other draw is a prompt of its own.
+    """
     if fresh is None:
-        return None, count
-    clusters = []
-    for scores in fresh:
-        if len(scores) == n:
-            clusters.append(own)
-        else:
-            clusters.append(np.arange(count, count + len(scores)))
-            count += len(scores)
-    return tuple(clusters), count
+        if prompt_ids is None:
+            return None, None, n
+        codes = np.unique(np.asarray(prompt_ids), return_inverse=True)[1]
+        return codes, None, int(codes.max()) + 1
+    rows: list[Any] = list(range(n)) if prompt_ids is None else list(prompt_ids)
+    named = [_fresh_names(k, s, n, rows, prompt_ids, fresh_ids) for k, s in enumerate(fresh)]
+    number: dict[Any, int] = {}
+    coded = [
+        np.array([number.setdefault(name, len(number)) for name in names], dtype=np.int64)
+        for names in (rows, *named)
+    ]
+    return coded[0], tuple(coded[1:]), len(number)
+
+
+def _fresh_names(
+    k: int,
+    scores: JudgeScores,
+    n: int,
+    rows: list[Any],
+    prompt_ids: Sequence[str] | None,
+    fresh_ids: list[Any] | None,
+) -> Sequence[Any]:
+    if prompt_ids is None:
+        return rows if len(scores) == n else [(k, j) for j in range(len(scores))]
+    if fresh_ids is None:
+        return [(k, j) for j in range(len(scores))]
+    ids: Sequence[Any] = fresh_ids[k]
+    if len(ids) != len(scores):
+        raise CJEError(f"{len(scores)} fresh draws but {len(ids)} fresh_prompt_ids")
+    return ids

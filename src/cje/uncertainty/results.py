@@ -147,7 +147,7 @@ def build_result(
         estimator_type=estimator_type,
         n_samples=len(inputs),
         global_metadata=_metadata(config, inputs, gamma, policies),
-        findings=tuple(_findings(config, gamma, policies, fits, len(inputs))),
+        findings=tuple(_findings(config, gamma, policies, fits, inputs)),
     )
 
 
@@ -192,9 +192,14 @@ def _findings(
     gamma: Gamma,
     policies: Sequence[PolicyUncertaintyResult],
     fits: Sequence[PolicyFit],
-    n: int,
+    inputs: Inputs,
 ) -> list[Finding]:
-    found = []
+    found, n = [], len(inputs)
+    advice = (
+        "use fresh draws from this policy"
+        if inputs.fresh is None
+        else "the label correction rests on few rows: label some of this policy's own draws"
+    )
     if gamma.identified and gamma > 2.0:
         found.append(
             Finding(
@@ -216,7 +221,7 @@ def _findings(
                     Severity.WARNING
                     if estimate.raw_effective_sample_size >= 0.01 * n
                     else Severity.REFUSE,
-                    "use fresh draws from this policy",
+                    advice,
                     policy.name,
                 )
             )
