@@ -27,15 +27,14 @@ class CalibratedIPS(OffPolicyEstimator):
 
     Parameters
     ----------
-    sampler : PrecomputedSampler
-    oua_jackknife : bool
-        Add the labels' uncertainty by jackknife.
     oracle_slice_config : OracleSliceConfig, optional
         With ``enable_augmentation=True`` the label part is the mean of ``(L / pi) W (Y - f(S))``
         with the raw weights (``use_projected_weights``: m(S) in place of W) and belongs to the
         influence function; no jackknife is added.
     simcal_config : SimcalConfig, optional
 
+    Notes
+    -----
     Other parameters as in `OffPolicyEstimator`.
     """
 

@@ -56,6 +56,8 @@ class DRCPOEstimator(OffPolicyEstimator):
     outcome_model : callable, optional
         Makes a regressor with `fit` and `predict` on (score, covariates).
 
+    Notes
+    -----
     Other parameters as in `OffPolicyEstimator`.
 
     References

@@ -43,6 +43,8 @@ class StackedDREstimator(OffPolicyEstimator):
         :math:`\lambda` relative to the mean diagonal of :math:`\Sigma`; pulls near-identical
         components to equal weights.
 
+    Notes
+    -----
     Other parameters as in `OffPolicyEstimator`.
     """
 

@@ -32,6 +32,8 @@ class TRCPOEstimator(DRCPOEstimator):
         W, or m(S) = E[W | S] in its place: less variance, but unbiased only if W and Y are
         uncorrelated given S (a length-biased judge breaks it).
 
+    Notes
+    -----
     Other parameters as in `DRCPOEstimator`.
     """
 
