@@ -289,9 +289,14 @@ def test_several_raters_are_kept(tmp_path: Path) -> None:
         assert data.rater_labels.rater.n_names == 2
 
 
-def test_labels_that_first_appear_late_in_a_long_file(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [{"prompt_id": i, "judge_score": 0.5} for i in range(60_000)]
-    rows[31_111]["oracle_label"] = 1.0
+@pytest.mark.parametrize("absent", [True, False])
+@pytest.mark.parametrize("late", [{"oracle_label": 1.0}, {"metadata": {"oracle_label": [1, 1]}}])
+def test_labels_that_first_appear_late_in_a_long_file(
+    tmp_path: Path, late: dict[str, object], absent: bool
+) -> None:
+    rest: dict[str, object] = {} if absent else {"oracle_label": None}
+    rows = [{"prompt_id": i, "judge_score": 0.5, **rest} for i in range(60_000)]
+    rows[31_111] = {"prompt_id": 31_111, "judge_score": 0.5, **late}
     data = read(write_jsonl(tmp_path / "a.jsonl", rows))
     assert data.n_labelled == 1
     assert data.oracle_label[31_111] == 1.0

@@ -91,6 +91,11 @@ class Leaf:
         """The path with a flattened column name (`metadata.oracle_label`) taken apart."""
         return tuple(self.path[0].split(".")) if len(self.path) == 1 else self.path
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether every value seen was missing."""
+        return self.kinds == {"null"}
+
     def only(self, *kinds: str) -> bool:
         """Whether every type seen is one of `kinds` (or null, or nothing is known)."""
         return self.kinds <= {*kinds, "null"}
@@ -260,12 +265,13 @@ class _Resolver:
                 ranked.append((rank, leaf))
         if not ranked:
             return None
-        ranked.sort(key=lambda pair: pair[0])
+        ranked.sort(key=lambda pair: (pair[1].is_empty, pair[0]))
         (rank, best), rest = ranked[0], ranked[1:]
-        if role in _NEVER_GUESS and rank[0] and rest and rest[0][0][1] == rank[1]:
-            rivals = [best.display, *(leaf.display for _, leaf in rest)]
+        rivals = [leaf for other, leaf in rest if other[1] == rank[1] and not leaf.is_empty]
+        if role in _NEVER_GUESS and rank[0] and rivals:
+            names = ", ".join(leaf.display for leaf in (best, *rivals))
             raise CJEError(
-                f"several columns could be {role}: {', '.join(rivals)}",
+                f"several columns could be {role}: {names}",
                 where=self.source,
                 hint=f"say which one: fields={{'{role}': '{best.display}'}}",
             )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import mmap
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ _HEAD_LINES = 300
 _PLACES = 24  # stretches of the file looked at beyond its head, for fields that appear late
 _STRETCH_BYTES = 32768
 _LINES_A_PLACE = 20
+_USUAL_LABELS = ("oracle_label", "human_label", "human_score", "gold_label")
 _UTF8_HINT = "save the file as UTF-8, or pass skip_bad_rows=True to drop and count such rows"
 
 
@@ -39,28 +42,20 @@ class JsonlTable:
         survey = LeafSurvey()
         objects = 0
         for line in self._sampled_lines():
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                continue  # a broken line is told by `load`, with its number
-            if isinstance(row, dict):
+            row = _object(line)
+            if row is not None:
                 survey.see(row)
                 objects += 1
         if not objects:
             self._explain_no_objects()
-        leaves = survey.leaves()
-        return leaves + self._late_fields({leaf.path for leaf in leaves})
+        self._see_late_labels(survey)
+        return survey.leaves()
 
     def first(self) -> Mapping[str, Any] | None:
         """The first object of the file; None where the first line is none."""
         for line in self._lines():
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                return None
-            return row if isinstance(row, dict) else None
+            if line.strip():
+                return _object(line)
         return None
 
     def objects(self) -> list[Mapping[str, Any]]:
@@ -162,25 +157,29 @@ class JsonlTable:
                 stream.seek(start + (size - start) * place // places - _STRETCH_BYTES)
                 yield from stream.read(_STRETCH_BYTES).split(b"\n")[-_LINES_A_PLACE:]
 
-    def _late_fields(self, seen: set[tuple[str, ...]]) -> list[Leaf]:
-        """Label fields that no sampled row has but the file mentions.
+    def _see_late_labels(self, survey: LeafSurvey) -> None:
+        """Survey the first labelled row, where no sampled row has a label.
 
         Labels may start anywhere; searching for the quoted name is much cheaper than parsing.
         """
         names = ("oracle_label", *SYNONYMS["oracle_label"])
-        if any(path[-1] in names for path in seen):
-            return []
-        import mmap
-
+        seen = [leaf for leaf in survey.leaves() if leaf.path[-1] in names]
+        if any(not leaf.only("null") for leaf in seen):
+            return
+        wanted = dict.fromkeys([*(leaf.path[-1] for leaf in seen), *_USUAL_LABELS])
         with (
             self.path.open("rb") as stream,
             mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
         ):
-            return [
-                Leaf((name,), frozenset({"number", "null"}))
-                for name in ("oracle_label", "human_label", "human_score", "gold_label")
-                if content.find(f'"{name}"'.encode()) >= 0
-            ]
+            for name in wanted:
+                found = re.search(rb'"%s"\s*:\s*[^n\s]' % name.encode(), content)
+                if found is None:
+                    continue
+                start = content.rfind(b"\n", 0, found.start()) + 1
+                end = content.find(b"\n", found.start())
+                row = _object(content[start : end if end >= 0 else len(content)])
+                if row is not None:
+                    survey.see(row)
 
     def _explain_no_objects(self) -> None:
         for _ in self._objects(BadRows(skip=False)):  # raises at the first line that is none
@@ -200,6 +199,15 @@ class JsonlTable:
 
     def _where(self, index: int) -> str:
         return f"{self.name}, {self._row_name(index)}"
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """The object on a line; None where there is none (`load` tells why, with its number)."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def _reason(line: bytes, error: Exception) -> str:
