@@ -18,7 +18,8 @@ def describe(data: Dataset) -> str:
     """A table of policies and a list of what else is there."""
     scored = np.isfinite(data.judge_score)
     lines = [
-        f"{len(data):,} rows, {data.policy.n_names} policies, {data.n_prompts:,} prompts, "
+        f"{_count(len(data), 'row')}, {_count(data.policy.n_names, 'policy', 'policies')}, "
+        f"{_count(data.n_prompts, 'prompt')}, "
         f"{data.n_labelled:,} labelled ({_share(data.n_labelled, len(data))})",
         f"judge scale {data.judge_scale}, label scale {data.oracle_scale} (means below are on it)",
         "",
@@ -84,6 +85,10 @@ def _means(
     means = np.full(k, np.nan)
     np.divide(total, count, out=means, where=count > 0)
     return means
+
+
+def _count(n: int, one: str, many: str | None = None) -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def _number(value: float) -> str:
