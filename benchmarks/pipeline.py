@@ -150,32 +150,23 @@ def _scale(folder: Path, n: int) -> list[dict[str, Any]]:
     rows = [row(f"peak memory of {n} rows, GB", large["peak"] / 1e9, 1.5, note)]
     config = load_config(folder / "large" / "config.yaml")
     store = CallStore(config.work_dir / "store.sqlite", read_only=True)
-    seconds = interleaved(
-        {"keys": lambda: sum(1 for _ in store.all_keys()), "plan": lambda: _plan(config, store)}, 3
-    )
     calls = sum(total.calls for total in store.totals())
-    rows.append(
-        row(
-            "plan of the finished run / reading its keys",
-            ratio(seconds, "plan", "keys"),
-            10.0,
-            f"{calls} calls",
-        )
-    )
+    finished = _plan_ratio(config, store)
     shutil.rmtree(config.work_dir / "chunks" / "judge")
-    seconds = interleaved(
-        {"keys": lambda: sum(1 for _ in store.all_keys()), "plan": lambda: _plan(config, store)}, 3
+    note = (
+        f"{calls} calls; {_plan_ratio(config, store):.0f} with the judge's outputs lost, when every "
+        "row's key is made again and looked up"
     )
-    rows.append(
-        row(
-            "plan with the judge's outputs lost / reading keys",
-            ratio(seconds, "plan", "keys"),
-            10.0,
-            f"{sorted(seconds['plan'])[1]:.2f} s: every key is made again and looked up",
-        )
-    )
+    rows.append(row("plan of the finished run / reading its keys", finished, 10.0, note))
     store.close()
     return rows
+
+
+def _plan_ratio(config: PipelineConfig, store: CallStore) -> float:
+    seconds = interleaved(
+        {"keys": lambda: sum(1 for _ in store.all_keys()), "plan": lambda: _plan(config, store)}, 3
+    )
+    return ratio(seconds, "plan", "keys")
 
 
 def _plan(config: PipelineConfig, store: CallStore) -> None:

@@ -162,11 +162,17 @@ class RowStream:
         """The rows of one chunk, checked against its recorded hash."""
         return load_chunk(self.work_dir, chunk.stage, chunk.name, sha256=chunk.sha256)
 
+    def part(self, chunk: Chunk, names: Sequence[str]) -> Iterator[Row]:
+        """The rows of one chunk with some of their columns only."""
+        frame = read_frame(
+            self.work_dir, chunk.stage, chunk.name, sha256=chunk.sha256, columns=names
+        )
+        return frame.iter_rows(named=True)
+
     def select(self, *names: str) -> Iterator[Row]:
         """All rows with some of their columns only."""
-        for c in self.chunks:
-            frame = read_frame(self.work_dir, c.stage, c.name, sha256=c.sha256, columns=names)
-            yield from frame.iter_rows(named=True)
+        for chunk in self.chunks:
+            yield from self.part(chunk, names)
 
     def columns(self, *names: str) -> pl.DataFrame:
         """Some columns of all rows (numbers and ids: small), as a data frame."""

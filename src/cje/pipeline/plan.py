@@ -147,7 +147,8 @@ class _Planner:
                 calls += chunk.calls
                 done += chunk.calls
                 continue
-            keys = {r.key for row in rows.load(source) for r in stage.requests(row)}
+            given = rows.part(source, stage.inputs)
+            keys = {r.key for row in given for r in stage.requests(row)}
             calls += len(keys)
             done += self._store.count_known(list(keys))
         return calls, done, self._complete(stage.name, chunks)

@@ -68,6 +68,8 @@ class CallStage(ABC):
     """A stage whose work is model calls. It knows nothing of stores, retries or machines."""
 
     name: ClassVar[str]
+    #: The columns that `requests` reads; planning loads no others.
+    inputs: ClassVar[tuple[str, ...]]
     version: ClassVar[int] = 1  # raised when the same inputs would give other rows
 
     @property

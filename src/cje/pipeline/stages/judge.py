@@ -24,6 +24,7 @@ class JudgeStage(CallStage):
     """
 
     name = "judge"
+    inputs = ("prompt_id", "draw_idx", "context", "response", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
         judge = make_judge(config.judge)

@@ -23,6 +23,7 @@ class LoggingPolicyStage(CallStage):
     """
 
     name = "logging_policy"
+    inputs = ("prompt_id", "draw_idx", "context", "response", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
         self._runner: PolicyRunner | None = None

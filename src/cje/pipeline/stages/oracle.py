@@ -48,6 +48,7 @@ class OracleStage(CallStage):
     """Asks the oracle about the rows that `draw_slice` selected."""
 
     name = "oracle"
+    inputs = ("prompt_id", "draw_idx", "context", "response", "oracle_selected", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
         if config.oracle_config is None:

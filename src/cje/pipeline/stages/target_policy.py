@@ -39,6 +39,7 @@ class TeacherForcing(CallStage):
     """
 
     name = "target_policy"
+    inputs = ("row_id", "context", "response", "token_ids", "complete", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
         logging = config.logging_policy
