@@ -154,8 +154,8 @@ def _scale(folder: Path, n: int) -> list[dict[str, Any]]:
     finished = _plan_ratio(config, store)
     shutil.rmtree(config.work_dir / "chunks" / "judge")
     note = (
-        f"{calls} calls; {_plan_ratio(config, store):.0f} with the judge's outputs lost, when every "
-        "row's key is made again and looked up"
+        f"{calls} calls; {_plan_ratio(config, store):.0f} with the judge's outputs lost, when "
+        "every row's key is made again and looked up"
     )
     rows.append(row("plan of the finished run / reading its keys", finished, 10.0, note))
     store.close()
