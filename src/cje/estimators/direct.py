@@ -65,8 +65,7 @@ class _Cell:
     r2: float | None
     label_variance: float | None
     unseen_variance: float  # variance granted where identical labels show none
-    leave_one_out: FloatArray | None  # borrowed: values without each label fold
-    by_label: FloatArray | None  # borrowed: influence of each of the data set's own labels
+    by_label: FloatArray | None  # borrowed: influence of every label of the pool
 
 
 class DirectEstimator:
@@ -270,7 +269,6 @@ class DirectEstimator:
             variance,
             _unseen_variance(n) if np.ptp(cell.label) == 0.0 else 0.0,
             None,
-            None,
         )
 
     def _borrowed(self, rows: IntArray, row_weight: FloatArray | None, n_labels: int) -> _Cell:
@@ -285,6 +283,12 @@ class DirectEstimator:
         pool = self.pool_
         fitted = model.predict(pool.scores, pool.covariates)
         moved = label_influence(reward, u, fitted, pool.labels, pool.weights)
+        # The pattern over the labels is the influence function's, its size the jackknife's, which
+        # also sees the blocks move.
+        variance = float(fold_jackknife_covariance(without[:, None])[0, 0])
+        size = float(moved @ moved)
+        if size > 0:
+            moved *= np.sqrt(variance / size)
         return _Cell(
             value,
             u * (reward - value),
@@ -294,25 +298,25 @@ class DirectEstimator:
             None,
             None,
             0.0,
-            without,
-            moved[: pool.n_own],
+            moved,
         )
 
     def _result(
         self, cells: Codes, prompts: Codes, done: list[_Cell], influence: FloatArray
     ) -> EstimationResult:
         scale, names = self.dataset.oracle_scale, cells.names
-        extra, extra_df = _extra_covariance(done)
-        if extra is not None:
-            self._share_labels(extra, done, influence, prompts)
+        extra = np.diag([cell.unseen_variance for cell in done])
+        by_label = self._label_columns(done, prompts, extra)
+        folds = int((self.predictor_.shares > 0).sum())
         estimate = InfluenceEstimate(
             names,
             np.array([cell.value for cell in done]),
             influence,
             prompts.vocabulary,
-            extra,
-            extra_df,
+            extra if extra.any() else None,
+            None if by_label is None else folds - 1.0,
             (0.0, 1.0),
+            by_label,
         ).rescaled(scale.width, scale.low)
         borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
         n_rows = {name: len(cell.rows) for name, cell in zip(names, done, strict=True)}
@@ -332,24 +336,22 @@ class DirectEstimator:
             findings=cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
         )
 
-    def _share_labels(
-        self, extra: FloatArray, done: list[_Cell], influence: FloatArray, prompts: Codes
-    ) -> None:
-        """Covariance of a borrowed value with the rectified ones that rest on the same labels.
+    def _label_columns(
+        self, done: list[_Cell], prompts: Codes, extra: FloatArray
+    ) -> FloatArray | None:
+        """Label influence of the borrowed values by prompt; None where none is borrowed.
 
-        Without it a difference between the two counts the noise of shared labels twice. The label
-        influence of the borrowed value is scaled to the jackknife's variance.
+        Labels of the calibration data belong to no prompt here; their part goes to `extra`.
         """
-        clusters = prompts.codes[self._labels.rows]
-        rectified = [k for k, cell in enumerate(done) if cell.by_label is None]
+        if all(cell.by_label is None for cell in done):
+            return None
+        n_own, clusters = self.pool_.n_own, prompts.codes[self._labels.rows]
+        columns = np.zeros((prompts.n_names, len(done)))
         for k, cell in enumerate(done):
-            if cell.by_label is None:
-                continue
-            moved = cluster_sums(cell.by_label, clusters, prompts.n_names)
-            size = float(moved @ moved)
-            if size > 0:
-                shared = np.sqrt(extra[k, k] / size) * (moved @ influence[:, rectified])
-                extra[k, rectified] = extra[rectified, k] = shared
+            if cell.by_label is not None:
+                columns[:, k] = cluster_sums(cell.by_label[:n_own], clusters, prompts.n_names)
+                extra[k, k] += float((cell.by_label[n_own:] ** 2).sum())
+        return columns
 
     def _diagnostics(
         self, names: Sequence[str], done: list[_Cell], estimate: InfluenceEstimate
@@ -383,20 +385,6 @@ def _unseen_variance(n: int) -> float:
     puts the normal limit there.
     """
     return float((3.69 / 1.96 / n) ** 2)
-
-
-def _extra_covariance(done: list[_Cell]) -> tuple[FloatArray | None, float | None]:
-    """Label uncertainty of borrowed cells (jackknife), and of cells with identical labels."""
-    borrowed = [k for k, cell in enumerate(done) if cell.leave_one_out is not None]
-    unseen = np.array([cell.unseen_variance for cell in done])
-    if not borrowed and not unseen.any():
-        return None, None
-    extra = np.diag(unseen)
-    if not borrowed:
-        return extra, None
-    table = np.column_stack([part for cell in done if (part := cell.leave_one_out) is not None])
-    extra[np.ix_(borrowed, borrowed)] += fold_jackknife_covariance(table)
-    return extra, float(len(table) - 1)
 
 
 def _inverse_propensity(parts: list[tuple[Dataset, IntArray]]) -> FloatArray | None:

@@ -81,12 +81,13 @@ def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, An
     if not influence:
         df = float(estimate.degrees_of_freedom().min())
         return common | {"covariance": estimate.covariance().tolist(), "df": _finite(df)}
-    extra = estimate.extra_covariance
+    extra, by_label = estimate.extra_covariance, estimate.label_influence
     return common | {
         "influence": _packed(estimate.influence),
         "clusters": None if estimate.clusters is None else list(estimate.clusters),
         "extra_covariance": None if extra is None else extra.tolist(),
         "extra_df": None if estimate.extra_df is None else _finite(estimate.extra_df),
+        "label_influence": None if by_label is None else _packed(by_label),
     }
 
 
@@ -109,6 +110,7 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
         None if data["extra_covariance"] is None else np.array(data["extra_covariance"]),
         data["extra_df"],
         bounds,
+        None if data["label_influence"] is None else _unpacked(data["label_influence"]),
     )
 
 

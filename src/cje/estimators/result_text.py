@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from cje.estimators.result import EstimationResult
 
-__all__ = ["describe", "marks"]
+__all__ = ["PAIRS_TITLE", "describe", "marks"]
+
+PAIRS_TITLE = "paired differences (* rests on borrowed calibration or a refused policy)"
 
 
 def describe(result: EstimationResult) -> str:
@@ -22,19 +24,20 @@ def describe(result: EstimationResult) -> str:
     if len(result.policies) > 1:
         pairs = [
             [f"{c.a} - {c.b}", f"{c.difference:+.4g}",
-             f"{c.interval.low:+.4g} to {c.interval.high:+.4g}", f"{p:.3g}", c.verdict]
+             f"{c.interval.low:+.4g} to {c.interval.high:+.4g}", f"{p:.3g}",
+             c.verdict + (" *" if c.caveats else "")]
             for c, p in result.compare_all()
         ]  # fmt: skip
         titles = ["difference", "value", "interval", "p (Holm)", "verdict"]
-        parts += ["paired differences", _table(titles, pairs), f"best: {result.best_policy()}"]
+        parts += [PAIRS_TITLE, _table(titles, pairs), f"best: {result.best_policy()}"]
     for column, part in result.subgroups.items():
         limits = part.influence.simultaneous_intervals(part.level)
         lines = [
-            [name, f"{value:.4g}", f"{limit.low:.4g} to {limit.high:.4g}"]
-            for name, value, limit in zip(part.policies, part.estimates, limits, strict=True)
+            [r["policy"], f"{r['estimate']:.4g}", f"{limit.low:.4g} to {limit.high:.4g}", marks(r)]
+            for r, limit in zip(part.rows(), limits, strict=True)
         ]
         title = f"by {column} (joint {part.level:.0%} intervals)"
-        parts += [title, _table(["policy | level", "estimate", "interval"], lines)]
+        parts += [title, _table(["policy | level", "estimate", "interval", ""], lines)]
     if result.findings:
         parts.append("findings\n" + "\n".join(f"  {finding}" for finding in result.findings))
     return "\n\n".join(parts)

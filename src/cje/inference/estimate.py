@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +54,10 @@ class InfluenceEstimate:
         Degrees of freedom of `extra_covariance` (infinite by default).
     bounds : (low, high) or array (K, 2), optional
         Logical range of each value; intervals are cut to it.
+    label_influence : array (G, K), optional
+        Oracle uncertainty by cluster: how the labels behind a plug-in value moved it. Part of the
+        full uncertainty, not of the sampling one; unlike `extra_covariance` it knows which
+        clusters it shares with the other values. Its size is known to `extra_df`.
 
     Examples
     --------
@@ -71,6 +76,7 @@ class InfluenceEstimate:
     extra_covariance: FloatArray | None = None
     extra_df: float | None = None
     bounds: FloatArray | tuple[float, float] | None = None
+    label_influence: FloatArray | None = None
 
     def __post_init__(self) -> None:
         names = tuple(self.names)
@@ -93,6 +99,11 @@ class InfluenceEstimate:
             raise CJEError("InfluenceEstimate: one cluster name per row", value=len(self.clusters))
         for field, value in (("names", names), ("values", values), ("influence", influence)):
             object.__setattr__(self, field, value)
+        if self.label_influence is not None:
+            by_label = _frozen(self.label_influence)
+            if by_label.shape != influence.shape or not np.isfinite(by_label.sum()):
+                raise CJEError("InfluenceEstimate: label_influence must be finite, as influence")
+            object.__setattr__(self, "label_influence", by_label)
         if self.extra_covariance is not None:
             extra = _frozen(self.extra_covariance)
             if extra.shape != (k, k) or not np.isfinite(extra).all():
@@ -154,10 +165,10 @@ class InfluenceEstimate:
             ) from None
 
     def covariance(self, *, full: bool = True) -> FloatArray:
-        """Covariance (K, K), clustered; `full` adds `extra_covariance`."""
+        """Covariance (K, K), clustered; `full` adds label influence and `extra_covariance`."""
         g = self.n_clusters
         scale = g / (g - 1.0) if g > 1 else 1.0
-        sampling = scale * (self.influence.T @ self.influence)
+        sampling = scale * (self._cross if full else self._sampling_cross)
         if full and self.extra_covariance is not None:
             sampling = sampling + self.extra_covariance
         return sampling
@@ -179,17 +190,18 @@ class InfluenceEstimate:
         ----------
         Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
         """
-        psi, size = self._unit_influence()
-        squares = psi**2
-        total = squares.sum(axis=0)
-        fourth = np.einsum("gk,gk->k", squares, squares)
+        size, total, _, fourth = self._powers
         most = max(self.n_clusters - 1.0, 1.0)
         safe = np.where(fourth > 0, fourth, 1.0)
         own = np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
         total = total * size**2
-        if not full or self.extra_covariance is None:
+        extra = np.zeros(len(self))
+        if full and self.extra_covariance is not None:
+            extra += np.diag(self.extra_covariance)
+        if full and self.label_influence is not None:
+            extra += np.einsum("gk,gk->k", self.label_influence, self.label_influence)
+        if not extra.any():
             return own
-        extra = np.diag(self.extra_covariance)
         extra_df = np.inf if self.extra_df is None else self.extra_df
         whole = total + extra
         share = total / np.where(whole > 0, whole, 1.0)
@@ -197,15 +209,40 @@ class InfluenceEstimate:
 
     def skewness(self) -> FloatArray:
         r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is)."""
-        psi, size = self._unit_influence()
-        third = np.einsum("gk,gk,gk->k", psi, psi, psi)
+        size, _, third, _ = self._powers
         se = self.standard_errors()
         return np.asarray(third * (size / np.where(se > 0, se, np.inf)) ** 3)
 
-    def _unit_influence(self) -> tuple[FloatArray, FloatArray]:
-        """Influence over its largest entry in each column, and that entry: powers stay finite."""
-        size = np.abs(self.influence).max(axis=0, initial=0.0)
-        return self.influence / np.where(size > 0, size, 1.0), size
+    # Everything below needs the clusters through these sums alone, taken once: with many clusters a
+    # pass over them is what costs.
+
+    @cached_property
+    def _full(self) -> FloatArray:
+        """Sampling and label influence together."""
+        if self.label_influence is None:
+            return self.influence
+        return self.influence + self.label_influence
+
+    @cached_property
+    def _cross(self) -> FloatArray:
+        """Sum over clusters of psi psi', the label influence included."""
+        return self._full.T @ self._full
+
+    @cached_property
+    def _sampling_cross(self) -> FloatArray:
+        """Sum over clusters of psi psi', the label influence left out."""
+        if self.label_influence is None:
+            return self._cross
+        return self.influence.T @ self.influence
+
+    @cached_property
+    def _powers(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The largest entry of each column, and sums of powers 2, 3, 4 of the column over it."""
+        size = np.abs(self._full).max(axis=0, initial=0.0)
+        psi = self._full / np.where(size > 0, size, 1.0)
+        squares = psi**2
+        third = np.einsum("gk,gk->k", squares, psi)
+        return size, squares.sum(axis=0), third, np.einsum("gk,gk->k", squares, squares)
 
     # ---- inference -----------------------------------------------------------------------------
 
@@ -264,7 +301,7 @@ class InfluenceEstimate:
 
     def multiplier_bootstrap(self, n_draws: int = 2_000, seed: int = 0) -> FloatArray:
         """(n_draws, K) draws of the estimates: one matrix product with the influence matrix."""
-        draws = self.values + multiplier_draws(self.influence, n_draws=n_draws, seed=seed)
+        draws = self.values + multiplier_draws(self._full, n_draws=n_draws, seed=seed)
         if self.extra_covariance is not None:
             rng = np.random.default_rng([seed, 1])
             draws += rng.multivariate_normal(
@@ -281,7 +318,7 @@ class InfluenceEstimate:
             raise CJEError(
                 "a contrast needs one row per new name and one column per quantity", value=c.shape
             )
-        extra = self.extra_covariance
+        extra, by_label = self.extra_covariance, self.label_influence
         bounds = None
         if self.bounds is not None:
             lower, upper = np.asarray(self.bounds).T
@@ -294,6 +331,7 @@ class InfluenceEstimate:
             influence=self.influence @ c.T,
             extra_covariance=None if extra is None else c @ extra @ c.T,
             bounds=bounds,
+            label_influence=None if by_label is None else by_label @ c.T,
         )
 
     def select(self, names: Sequence[str]) -> InfluenceEstimate:
@@ -326,13 +364,14 @@ class InfluenceEstimate:
         """``offset + factor * values``: from [0, 1] to the label's own scale."""
         if factor == 1.0 and offset == 0.0:
             return self
-        extra, bounds = self.extra_covariance, self.bounds
+        extra, bounds, by_label = self.extra_covariance, self.bounds, self.label_influence
         return replace(
             self,
             values=offset + factor * self.values,
             influence=factor * self.influence,
             extra_covariance=None if extra is None else factor**2 * extra,
             bounds=None if bounds is None else np.sort(offset + factor * np.asarray(bounds)),
+            label_influence=None if by_label is None else factor * by_label,
         )
 
     @staticmethod
@@ -351,7 +390,18 @@ class InfluenceEstimate:
                 "estimates over different clusters can be joined by cluster name only",
                 hint="give clusters= to each InfluenceEstimate",
             )
-        clusters, blocks = _aligned(items) if named else (None, [p.influence for p in items])
+        blocks = [item.influence for item in items]
+        by_label = [
+            np.zeros_like(item.influence) if item.label_influence is None else item.label_influence
+            for item in items
+        ]
+        clusters: Sequence[str] | None = None
+        if named:
+            clusters, rows = _alignment(items)
+            g = len(clusters)
+            blocks = [_spread(part, at, g) for part, at in zip(blocks, rows, strict=True)]
+            by_label = [_spread(part, at, g) for part, at in zip(by_label, rows, strict=True)]
+        plain = all(item.label_influence is None for item in items)
         return InfluenceEstimate(
             tuple(name for item in items for name in item.names),
             np.concatenate([item.values for item in items]),
@@ -359,6 +409,7 @@ class InfluenceEstimate:
             clusters,
             *_joined_extra(items),
             bounds=_joined_bounds(items),
+            label_influence=None if plain else np.hstack(by_label),
         )
 
     def __add__(self, other: InfluenceEstimate) -> InfluenceEstimate:
@@ -408,21 +459,29 @@ def _as_intervals(
     )
 
 
-def _aligned(items: list[InfluenceEstimate]) -> tuple[Sequence[str] | None, list[FloatArray]]:
-    """Influence blocks on the union of cluster names, in order of first appearance."""
-    first = items[0].clusters
+def _alignment(
+    items: list[InfluenceEstimate],
+) -> tuple[Sequence[str], list[NDArray[np.int64] | None]]:
+    """The union of cluster names in order of first appearance, and each item's rows in it."""
+    first = items[0].clusters or ()
     if all(item.clusters is first or item.clusters == first for item in items):
-        return first, [item.influence for item in items]
+        return first, [None] * len(items)
     position: dict[str, int] = {}
     for item in items:
         for name in item.clusters or ():
             position.setdefault(name, len(position))
-    blocks = []
-    for item in items:
-        block = np.zeros((len(position), len(item)))
-        np.add.at(block, [position[name] for name in item.clusters or ()], item.influence)
-        blocks.append(block)
-    return tuple(position), blocks
+    return tuple(position), [
+        np.array([position[name] for name in item.clusters or ()], dtype=np.int64) for item in items
+    ]
+
+
+def _spread(block: FloatArray, rows: NDArray[np.int64] | None, n_clusters: int) -> FloatArray:
+    """`block` with its rows moved to `rows` of a taller table of zeros."""
+    if rows is None:
+        return block
+    taller = np.zeros((n_clusters, block.shape[1]))
+    np.add.at(taller, rows, block)
+    return taller
 
 
 def _joined_extra(items: list[InfluenceEstimate]) -> tuple[FloatArray | None, float | None]:
