@@ -18,6 +18,7 @@ from cje.pipeline import (
     TargetPolicyStage,
     chunk_exists,
     compute_contexts_hash,
+    load_chunk,
     validate_target_policy_computation,
 )
 from cje.pipeline.budget import BudgetError
@@ -92,8 +93,6 @@ def test_rows_carry_teacher_forced_log_probs_of_the_logged_responses(folder: Pat
 
 
 def _rows(folder: Path, stage: str) -> list[dict[str, Any]]:
-    from cje.pipeline.chunks import load_chunk
-
     manifest = json.loads((folder / "run" / "manifest.json").read_text())
     return [
         row
@@ -352,3 +351,31 @@ def test_row_stream_reads_one_chunk_at_a_time(folder: Path) -> None:
     assert len(manifest["stages"]["judge"]["chunks"]) == 5
     empty = RowStream(folder / "run", "judge", ())
     assert (len(empty), list(empty), empty.errors) == (0, [], 0)
+
+
+def test_doubly_robust_estimators_get_fresh_draws_of_the_targets(folder: Path) -> None:
+    settings = ngram_settings()
+    with pytest.raises(CJEError, match="fresh_draws"):
+        _run(folder, settings, estimation={"estimators": ["dr-cpo"]})
+    assert not (folder / "run").exists()  # found out before anything was done
+    twin = {**settings["logging_policy"], "name": "twin"}
+    changes = {
+        "target_policies": [settings["target_policies"][0], twin],
+        "fresh_draws": {"draws_per_context": 2},
+        "estimation": {"estimators": ["dr-cpo", "calibrated-ips"]},
+    }
+    path = write_config(folder, settings, **changes)
+    assert make_plan(load_config(path)).todo == ROWS * (1 + 2 + 3) + 48 + 2 * (2 * ROWS * 3)
+    result = CJEPipeline(load_config(path)).run()
+    assert np.isfinite(result.results["dr-cpo"].estimates).all()
+    assert _calls(folder)["logging_policy"] == ROWS + 2 * 2 * ROWS
+    # The twin's fresh draws are its own: not the logged responses once more.
+    logged = [row["response"] for row in _rows(folder, "logging_policy")]
+    manifest = json.loads((folder / "run" / "manifest.json").read_text())
+    fresh = [
+        row["response"]
+        for chunk in manifest["stages"]["fresh of twin"]["chunks"]
+        for row in load_chunk(folder / "run", "logging_policy", chunk["name"])
+    ]
+    assert len(fresh) == 2 * ROWS
+    assert fresh[::2] != logged

@@ -70,9 +70,11 @@ def validate(
     """
     from cje.pipeline.plan import make_plan
     from cje.pipeline.preflight import check_keys, preflight
+    from cje.pipeline.stages.estimation import check_estimators
     from cje.pipeline.store import CallStore
 
     settings = _load(config, limit, None)
+    check_estimators(settings)
     checks = list(check_keys(settings)) if offline else preflight(settings)
     typer.echo(f"ok   configuration: {config}")
     for check in checks:

@@ -20,6 +20,7 @@ __all__ = [
     "CalibrationConfig",
     "DatasetConfig",
     "EstimationConfig",
+    "FreshDrawsConfig",
     "LimitsConfig",
     "OracleConfig",
     "PipelineConfig",
@@ -28,6 +29,7 @@ __all__ = [
     "load_config",
 ]
 
+FRESH_DRAWS_FROM = 1_000_000
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 Positive = Annotated[int, Field(ge=1)]
 
@@ -50,6 +52,7 @@ class DatasetConfig(_Section):
     response_field: str | None = None
     logprob_field: str | None = None
     draws_per_context: Positive = 1
+    first_draw: Annotated[int, Field(ge=0)] = 0
     limit: Positive | None = None
 
 
@@ -96,6 +99,12 @@ class TargetPolicyConfig(_Section):
 
     rescore_logging: bool = True
     replicates: Annotated[int, Field(ge=0, le=1000)] = 20
+
+
+class FreshDrawsConfig(_Section):
+    """Responses of the target policies themselves, judged: what doubly robust estimators need."""
+
+    draws_per_context: Positive = 1
 
 
 class EstimationConfig(_Section):
@@ -156,6 +165,7 @@ class PipelineConfig(_Section):
     calibration: CalibrationConfig = CalibrationConfig()
     target_policies: tuple[PolicyConfig, ...] = Field(min_length=1)
     target_policy: TargetPolicyConfig = TargetPolicyConfig()
+    fresh_draws: FreshDrawsConfig | None = None
     estimation: EstimationConfig = EstimationConfig()
     limits: dict[str, LimitsConfig] = Field(default_factory=dict)
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
@@ -186,6 +196,23 @@ class PipelineConfig(_Section):
         if self.dataset.response_field is not None and self.dataset.draws_per_context != 1:
             raise ValueError("logged responses cannot be drawn again: set 'draws_per_context: 1'")
         return self
+
+    def for_fresh_draws(self, policy: PolicyConfig) -> PipelineConfig:
+        """This run's first three stages with `policy` as the writer.
+
+        Its draws are numbered from a million on, so that a target configured like the logging
+        policy still writes responses of its own.
+        """
+        draws = 1 if self.fresh_draws is None else self.fresh_draws.draws_per_context
+        dataset = self.dataset.model_copy(
+            update={
+                "response_field": None,
+                "logprob_field": None,
+                "draws_per_context": draws,
+                "first_draw": FRESH_DRAWS_FROM,
+            }
+        )
+        return self.model_copy(update={"dataset": dataset, "logging_policy": policy})
 
     def limits_for(self, provider: str) -> LimitsConfig:
         """Limits of a provider: its own entry, else ``default``, else the built-in ones."""

@@ -35,7 +35,7 @@ from cje.pipeline.progress import Moment, NoProgress, Reporter
 from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
 from cje.pipeline.stages.calibration import calibrated_rewards, calibration_fingerprint
 from cje.pipeline.stages.dataset import dataset_chunks, dataset_fingerprint, read_rows
-from cje.pipeline.stages.estimation import PipelineResult, estimate
+from cje.pipeline.stages.estimation import PipelineResult, check_estimators, estimate
 from cje.pipeline.stages.judge import JudgeStage
 from cje.pipeline.stages.logging_policy import LoggingPolicyStage
 from cje.pipeline.stages.oracle import OracleStage, draw_slice, report_labels, slice_fingerprint
@@ -89,6 +89,7 @@ class CJEPipeline:
             return thread.submit(self._run).result()
 
     def _run(self) -> PipelineResult:
+        check_estimators(self.config)
         with self._opened():
             rows = self._run_stage("dataset", self._load_dataset)
             self._check_servers(rows)
@@ -98,23 +99,29 @@ class CJEPipeline:
                 rows = self._run_stage("oracle", self._generate_oracle_labels, rows)
             rows = self._run_stage("calibration", self._calibrate_scores, rows)
             rows = self._run_stage("target_policy", self._compute_target_logprobs, rows)
-            return self._run_stage("estimation", self._run_estimators, rows)
+            fresh = None
+            if self.config.fresh_draws is not None:
+                fresh = self._run_stage("fresh_draws", self._draw_fresh, rows)
+            return self._run_stage("estimation", self._run_estimators, rows, fresh)
 
     # -- stages ------------------------------------------------------------------------------
 
-    def _load_dataset(self) -> RowStream:
+    def _load_dataset(
+        self, config: PipelineConfig | None = None, label: str | None = None
+    ) -> RowStream:
         """1. Contexts, cut into chunks."""
-        name = dataset_fingerprint(self.config.dataset, self.config.chunk_rows)
+        config = config or self.config
+        name = dataset_fingerprint(config.dataset, config.chunk_rows)
         chunks = dataset_chunks(self.work_dir, self._store, name)
         if chunks is None:
-            chunks = tuple(self._cut(name))
+            chunks = tuple(self._cut(name, config))
             self._store.record_stage("dataset", name, len(chunks))
-        return self._finished("dataset", name, chunks)
+        return self._finished("dataset", name, chunks, label)
 
-    def _cut(self, name: str) -> Iterator[Chunk]:
-        rows = read_rows(self.config.dataset)
+    def _cut(self, name: str, config: PipelineConfig) -> Iterator[Chunk]:
+        rows = read_rows(config.dataset)
         for index in count():
-            part = list(islice(rows, self.config.chunk_rows))
+            part = list(islice(rows, config.chunk_rows))
             if not part:
                 return
             yield write_chunk(
@@ -162,9 +169,23 @@ class CJEPipeline:
         validate_target_policy_computation(checked, len(self.config.target_policies))
         return scored
 
-    def _run_estimators(self, rows: RowStream) -> PipelineResult:
+    def _draw_fresh(self, rows: RowStream) -> dict[str, RowStream]:
+        """The targets' own judged responses to the same contexts, for doubly robust estimators."""
+        drawn = {}
+        for policy in self.config.target_policies:
+            config = self.config.for_fresh_draws(policy)
+            made = self._load_dataset(config, f"fresh dataset of {policy.name}")
+            made = self._call_stage(LoggingPolicyStage(config), made, f"fresh of {policy.name}")
+            drawn[policy.name] = self._call_stage(
+                JudgeStage(config), made, f"fresh judged of {policy.name}"
+            )
+        return drawn
+
+    def _run_estimators(
+        self, rows: RowStream, fresh: dict[str, RowStream] | None
+    ) -> PipelineResult:
         """7. Canaries, estimates, files."""
-        result = estimate(rows, self.config, self._findings)
+        result = estimate(rows, self.config, self._findings, fresh)
         files = {f"result/{name}": data for name, data in result.files().items()}
         for name, data in files.items():
             write_atomically(self.work_dir / name, data)
@@ -211,9 +232,9 @@ class CJEPipeline:
         self._reporter.done(name, f"{rows} rows, {errors} errors")
         return made
 
-    def _call_stage(self, stage: CallStage, rows: RowStream) -> RowStream:
+    def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:
         chunks = self._executor.run_stage(stage, rows)
-        return self._finished(stage.name, stage.fingerprint, chunks)
+        return self._finished(stage.name, stage.fingerprint, chunks, label)
 
     def _column_stage(
         self, stage: str, name: str, rows: RowStream, columns: Callable[[], dict[str, Any]]
@@ -233,9 +254,11 @@ class CJEPipeline:
                 )
         return self._finished(stage, name, tuple(chunk for chunk in chunks if chunk is not None))
 
-    def _finished(self, stage: str, name: str, chunks: tuple[Chunk, ...]) -> RowStream:
+    def _finished(
+        self, stage: str, name: str, chunks: tuple[Chunk, ...], label: str | None = None
+    ) -> RowStream:
         rows = RowStream(self.work_dir, stage, chunks)
-        self._manifest.stage(stage, name, rows)
+        self._manifest.stage(label or stage, name, rows)
         return rows
 
     # -- opening the work folder ---------------------------------------------------------------

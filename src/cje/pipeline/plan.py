@@ -6,8 +6,8 @@ stage whose input does not exist yet is counted from the number of rows, and mar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -104,7 +104,36 @@ class _Planner:
             calls, done, stream_after = self._count(stage, stream, rows)
             plans.append(self._priced(stage, calls, done, stream is not None))
             stream = stream_after
-        return RunPlan(rows, tuple(plans))
+        return RunPlan(rows, (*plans, *self._fresh_draws()))
+
+    def _fresh_draws(self) -> Iterator[StagePlan]:
+        """Each target's own responses: written, then judged."""
+        if self._config.fresh_draws is None:
+            return
+        for policy in self._config.target_policies:
+            planner = _Planner(self._config.for_fresh_draws(policy), self._store)
+            yield replace(planner.first_stages(), stage=f"fresh {policy.name}"[:14])
+
+    def first_stages(self) -> StagePlan:
+        """Writing and judging, as one entry."""
+        stream = self._dataset()
+        rows = count_rows(self._config.dataset) if stream is None else len(stream)
+        parts = []
+        for name in ("logging_policy", "judge"):
+            stage = make_call_stage(name, self._config)
+            calls, done, after = self._count(stage, stream, rows)
+            parts.append(self._priced(stage, calls, done, stream is not None))
+            stream = after
+        a, b = parts
+        return StagePlan(
+            "fresh_draws",
+            a.calls + b.calls,
+            a.done + b.done,
+            a.exact and b.exact,
+            a.prompt_tokens + b.prompt_tokens,
+            a.completion_tokens + b.completion_tokens,
+            a.cost + b.cost,
+        )
 
     def _dataset(self) -> RowStream | None:
         if self._store is None:

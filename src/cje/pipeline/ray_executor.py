@@ -154,12 +154,11 @@ class RayExecutor:
         self._started = not self._ray.is_initialized()
         if self._started:
             self._start()
-        self._sent = json.loads(config.model_dump_json())
         here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             self._ray.get_runtime_context().get_node_id(), soft=False
         )
         actor = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=here)(StoreKeeper)
-        self._keeper = actor.remote(str(work_dir), self._sent)
+        self._keeper = actor.remote(str(work_dir), _plain(config))
 
     def _start(self) -> None:
         address = self._config.ray.address
@@ -203,7 +202,7 @@ class RayExecutor:
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         plan = data.from_items(todo, override_num_blocks=len(todo)).map_batches(
             ChunkWorker,
-            fn_constructor_args=(self._sent, stage.name, self._keeper),
+            fn_constructor_args=(_plain(stage.config), stage.name, self._keeper),
             compute=data.ActorPoolStrategy(size=min(self._config.ray.workers, len(todo))),
             batch_size=1,
         )
@@ -224,6 +223,11 @@ class RayExecutor:
         self._ray.kill(self._keeper)
         if self._started:
             self._ray.shutdown()
+
+
+def _plain(config: PipelineConfig) -> dict[str, Any]:
+    """A configuration as JSON types, which is how it travels to other machines."""
+    return dict(json.loads(config.model_dump_json()))
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from cje.pipeline.chunks import Chunk, Row
+from cje.pipeline.config import PipelineConfig
 from cje.pipeline.engine import Outcome, Recipe, Request
 from cje.pipeline.hashing import fingerprint
 
@@ -68,6 +69,7 @@ class CallStage(ABC):
     """A stage whose work is model calls. It knows nothing of stores, retries or machines."""
 
     name: ClassVar[str]
+    config: PipelineConfig  # what the stage was made from; another machine makes it again
     #: The columns that `requests` reads; planning loads no others.
     inputs: ClassVar[tuple[str, ...]]
     version: ClassVar[int] = 1  # raised when the same inputs would give other rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from cje.errors import CJEError
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 
-__all__ = ["logged_dataset", "scored_dataset"]
+__all__ = ["fresh_dataset", "logged_dataset", "scored_dataset"]
 
 LOGGING_NAME = "logging"
 
@@ -69,6 +71,25 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
         base_policy_logprob=good["logp_logging"].to_numpy(),
         target_policy_logprobs=matrix,
         target_policies=names,
+    )
+
+
+def fresh_dataset(draws: Mapping[str, RowStream], config: PipelineConfig) -> Dataset:
+    """The target policies' own judged responses, all policies in one `Dataset`."""
+    parts = []
+    for name, rows in draws.items():
+        frame = rows.columns("prompt_id", "draw_idx", "judge_score", "judge_variance", "error")
+        good = frame.filter(pl.col("error").is_null())
+        require_rows(good, rows, config)
+        parts.append(good.with_columns(pl.lit(name).alias("policy")))
+    fresh = pl.concat(parts)
+    return Dataset.from_arrays(
+        prompt_id=fresh["prompt_id"].to_list(),
+        policy=fresh["policy"].to_list(),
+        draw_idx=fresh["draw_idx"].to_numpy(),
+        judge_score=_floats(fresh["judge_score"]),
+        judge_variance=_floats(fresh["judge_variance"]),
+        oracle_scale=_oracle_scale(config),
     )
 
 

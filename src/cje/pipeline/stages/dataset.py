@@ -52,7 +52,7 @@ def read_rows(config: DatasetConfig) -> Iterator[Row]:
             yield {
                 "row_id": row_id,
                 "prompt_id": prompt_id,
-                "draw_idx": draws[prompt_id],
+                "draw_idx": config.first_draw + draws[prompt_id],
                 "context": context,
                 "response": response,
                 "logp_given": logp,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from cje.estimators.registry import find_estimator
 from cje.inference.finding import Finding, Severity
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.stages.columns import logged_dataset
+from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
 from cje.policies import (
     generated_vs_rescored_canary,
     identical_weights_canary,
@@ -25,7 +25,7 @@ from cje.policies import (
     self_ratio_canary,
 )
 
-__all__ = ["PipelineResult", "check_canaries", "estimate", "weight_table"]
+__all__ = ["PipelineResult", "check_canaries", "check_estimators", "estimate", "weight_table"]
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,33 @@ class PipelineResult:
         return "\n".join(lines)
 
 
+def check_estimators(config: PipelineConfig) -> None:
+    """Before anything is paid for: every estimator exists and will get what it needs."""
+    for name in config.estimation.estimators:
+        needs = find_estimator(name).needs
+        if needs == "fresh":
+            raise CJEError(
+                f"the estimator '{name}' does not use the log",
+                where="estimation.estimators",
+                hint="choose calibrated-ips, snips, ips, or a doubly robust one with fresh_draws; "
+                "`cje analyze` runs the others",
+            )
+        if needs == "both" and config.fresh_draws is None:
+            raise CJEError(
+                f"the estimator '{name}' needs responses of the target policies themselves",
+                where="estimation.estimators",
+                hint="add the section fresh_draws, or choose one that works from the log alone, "
+                "such as calibrated-ips",
+            )
+
+
 def estimate(
-    rows: RowStream, config: PipelineConfig, findings: Sequence[Finding] = ()
+    rows: RowStream,
+    config: PipelineConfig,
+    findings: Sequence[Finding] = (),
+    fresh: Mapping[str, RowStream] | None = None,
 ) -> PipelineResult:
-    """Run the configured estimators on the finished rows."""
+    """Run the configured estimators on the finished rows (and the targets' fresh draws)."""
     data = logged_dataset(rows, config)
     found = [*findings, *check_canaries(rows, data, config)]
     if config.oracle_config is None:
@@ -104,10 +127,11 @@ def estimate(
             )
         )
     sampler = PrecomputedSampler(data, log_ratio_clip=config.estimation.log_ratio_clip)
+    draws = None if fresh is None else fresh_dataset(fresh, config)
     results: dict[str, EstimationResult] = {}
     for name in config.estimation.estimators:
         try:
-            results[name] = _estimate(name, sampler, config)
+            results[name] = _estimate(name, sampler, draws, config)
         except CJEError as error:
             if config.dataset.limit is None:
                 raise
@@ -118,16 +142,13 @@ def estimate(
     return PipelineResult(results, weight_table(data), tuple(found), len(rows), n_errors)
 
 
-def _estimate(name: str, sampler: PrecomputedSampler, config: PipelineConfig) -> EstimationResult:
+def _estimate(
+    name: str, sampler: PrecomputedSampler, fresh: Dataset | None, config: PipelineConfig
+) -> EstimationResult:
     entry = find_estimator(name)
-    if entry.needs != "logged":
-        raise CJEError(
-            f"the estimator '{name}' needs fresh responses of the target policies",
-            where="estimation.estimators",
-            hint="choose one that works from logged data, such as 'calibrated-ips'",
-        )
+    given = (sampler, fresh) if entry.needs == "both" else (sampler,)
     result: EstimationResult = entry.load()(
-        sampler,
+        *given,
         level=config.estimation.level,
         seed=config.seed,
         n_folds=config.calibration.n_folds,

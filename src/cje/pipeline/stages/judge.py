@@ -27,6 +27,7 @@ class JudgeStage(CallStage):
     inputs = ("prompt_id", "draw_idx", "context", "response", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
+        self.config = config
         judge = make_judge(config.judge)
         price = config.price_of(config.judge.model)
 

@@ -26,6 +26,7 @@ class LoggingPolicyStage(CallStage):
     inputs = ("prompt_id", "draw_idx", "context", "response", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
+        self.config = config
         self._runner: PolicyRunner | None = None
         self._recipe: Recipe | None = None
         policy = config.logging_policy

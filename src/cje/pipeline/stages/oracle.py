@@ -53,7 +53,7 @@ class OracleStage(CallStage):
     def __init__(self, config: PipelineConfig) -> None:
         if config.oracle_config is None:
             raise CJEError("there is no oracle_config", hint="leave the oracle stage out")
-        self._config = config.oracle_config
+        self.config, self._drawn = config, config.oracle_config
         source = make_oracle(config.oracle_config)
         judge = config.oracle_config.judge
         price = config.price_of(None if judge is None else judge.model)
@@ -98,9 +98,9 @@ class OracleStage(CallStage):
         return row | {"oracle_label": outcomes[0].answer["label"]}
 
     def expected_calls(self, n_rows: int) -> int:
-        if self._config.count is not None:
-            return min(n_rows, self._config.count)
-        return round(n_rows * (self._config.fraction or 1.0))
+        if self._drawn.count is not None:
+            return min(n_rows, self._drawn.count)
+        return round(n_rows * (self._drawn.fraction or 1.0))
 
     async def close(self) -> None:
         closing = getattr(self._source, "aclose", None)

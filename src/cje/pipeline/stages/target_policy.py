@@ -42,6 +42,7 @@ class TeacherForcing(CallStage):
     inputs = ("row_id", "context", "response", "token_ids", "complete", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
+        self.config = config
         logging = config.logging_policy
         self._rescore = config.target_policy.rescore_logging and logging is not None
         # A function gives the same number again; only a server has noise to measure.
