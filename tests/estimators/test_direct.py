@@ -138,6 +138,14 @@ def test_a_policy_without_labels_is_borrowed_marked_and_wider_than_its_sampling_
     assert result.rows()[1]["borrowed_calibration"]
 
 
+def test_a_borrowed_value_shares_the_noise_of_the_labels_it_borrows() -> None:
+    """The difference to the lender is sharper than independent label noise would make it."""
+    result = DirectEstimator(_strip_labels(_data(5), "candidate_1")).fit_and_estimate()
+    gap = result.compare_policies("candidate_1", "base").standard_error
+    assert gap < 0.8 * np.sqrt((result.robust_standard_errors**2).sum())
+    assert gap > 0.0
+
+
 def test_a_handful_of_labels_is_not_enough_for_a_rectifier() -> None:
     data = _strip_labels(_data(5), "candidate_1", keep=5)
     result = DirectEstimator(data).fit_and_estimate()

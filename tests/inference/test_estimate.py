@@ -108,3 +108,24 @@ def test_bad_shapes_and_values_are_refused(
 def test_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(CJEError, match="choose from a, b"):
         _two()[1].difference("a", "zebra")
+
+
+def test_label_influence_is_full_uncertainty_only_and_survives_algebra() -> None:
+    rng = np.random.default_rng(6)
+    psi, by_label = rng.normal(size=(50, 2)), np.zeros((50, 2))
+    by_label[:, 1] = 0.9 * psi[:, 0]  # value b rests on the noise of value a
+    names = [f"p{i}" for i in range(50)]
+    est = InfluenceEstimate(
+        ("a", "b"), [0.0, 0.0], psi, names, extra_df=9.0, label_influence=by_label
+    )
+    plain = InfluenceEstimate(("a", "b"), [0.0, 0.0], psi, names)
+    np.testing.assert_allclose(est.standard_errors(full=False), plain.standard_errors())
+    assert est.standard_errors()[1] > 1.2 * plain.standard_errors()[1]
+    assert est.degrees_of_freedom()[1] < plain.degrees_of_freedom()[1]
+    both = psi + by_label
+    gap = both[:, 1] - both[:, 0]
+    expected = np.sqrt(50 / 49 * (gap**2).sum())
+    np.testing.assert_allclose(est.difference("b", "a").standard_errors(), expected)
+    parts = InfluenceEstimate.join([est.select(["b"]), est.select(["a"])])
+    np.testing.assert_allclose(parts.difference("b", "a").standard_errors(), expected)
+    np.testing.assert_allclose((2.0 * est).standard_errors(), 2.0 * est.standard_errors())

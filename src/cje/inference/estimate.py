@@ -184,17 +184,17 @@ class InfluenceEstimate:
         :math:`\psi_g^2` has one degree of freedom, and
         :math:`\nu = (\sum_g \sigma_g^2)^2 / \sum_g \sigma_g^4` with :math:`\sigma_g^4` estimated by
         :math:`\psi_g^4 / 3`; at most G - 1. Fifty labelled rows among five hundred cheap ones thus
-        count as about fifty. `extra_covariance` enters as one more component with `extra_df`.
+        count as about fifty. Label influence and `extra_covariance` enter as one more component
+        with `extra_df`.
 
         References
         ----------
         Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
         """
-        size, total, _, fourth = self._powers
+        _, total, _, fourth = self._powers
         most = max(self.n_clusters - 1.0, 1.0)
         safe = np.where(fourth > 0, fourth, 1.0)
         own = np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
-        total = total * size**2
         extra = np.zeros(len(self))
         if full and self.extra_covariance is not None:
             extra += np.diag(self.extra_covariance)
@@ -203,8 +203,9 @@ class InfluenceEstimate:
         if not extra.any():
             return own
         extra_df = np.inf if self.extra_df is None else self.extra_df
-        whole = total + extra
-        share = total / np.where(whole > 0, whole, 1.0)
+        sampling = np.diag(self._sampling_cross)
+        whole = sampling + extra
+        share = sampling / np.where(whole > 0, whole, 1.0)
         return np.asarray(1.0 / np.maximum(share**2 / own + (1.0 - share) ** 2 / extra_df, 1e-12))
 
     def skewness(self) -> FloatArray:
