@@ -193,6 +193,12 @@ class PipelineConfig(_Section):
                     "without 'logging_policy' its log-probs must be in the data: "
                     "set 'dataset.logprob_field'"
                 )
+        oracle = self.oracle_config
+        if oracle is not None and oracle.source == "csv" and self.dataset.draws_per_context > 1:
+            raise ValueError(
+                "a table of labels is joined by prompt and cannot tell several draws of one prompt "
+                "apart: set 'dataset.draws_per_context: 1'"
+            )
         if self.dataset.response_field is not None and self.dataset.draws_per_context != 1:
             raise ValueError("logged responses cannot be drawn again: set 'draws_per_context: 1'")
         return self

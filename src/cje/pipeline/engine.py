@@ -22,7 +22,7 @@ from cje.pipeline.grouping import GROUP_ITEMS
 from cje.pipeline.hashing import CallKeys, seed_of
 from cje.pipeline.store import CallRecord
 
-__all__ = ["CallEngine", "Outcome", "Recipe", "Request", "RetrySettings", "safe_call"]
+__all__ = ["CallEngine", "Outcome", "Recipe", "Request", "RetrySettings", "Tally", "safe_call"]
 
 
 class Answer(Protocol):
@@ -93,7 +93,7 @@ class Store(Protocol):
 
 @dataclass
 class Tally:
-    """What happened so far in this process, for progress lines and the event log."""
+    """What happened so far in a stage, for progress lines and the event log."""
 
     finished: int = 0
     reused: int = 0

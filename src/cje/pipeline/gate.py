@@ -152,7 +152,12 @@ class ProviderGate:
         self._paused_until = until
         if self._wake is not None:
             self._wake.cancel()
-        self._wake = loop.call_at(until, self._wake_all)
+        self._wake = loop.call_at(until, self._resume)
+
+    def _resume(self) -> None:
+        # The timer may fire a tick early: the pause is over because it says so, not by the clock.
+        self._paused_until = 0.0
+        self._wake_all()
 
     async def _take_turn(self, spacing: float) -> None:
         now = asyncio.get_running_loop().time()

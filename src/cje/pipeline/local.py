@@ -9,7 +9,7 @@ from pathlib import Path
 from cje.pipeline.budget import Budget
 from cje.pipeline.chunks import Chunk, Row, RowStream, find_chunk, write_chunk
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.engine import CallEngine, RetrySettings
+from cje.pipeline.engine import CallEngine, RetrySettings, Tally
 from cje.pipeline.gate import GateSettings
 from cje.pipeline.progress import Moment
 from cje.pipeline.stages.base import IN_PROCESS, CallStage, chunk_name, schema_after
@@ -107,6 +107,7 @@ class LocalExecutor:
         self._loop.close()
 
     async def _stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]:
+        self.engine.tally = Tally()
         for recipe in stage.recipes:
             self._store.register(recipe.keys)
         places, fingerprint = asyncio.Semaphore(OPEN_CHUNKS), stage.fingerprint

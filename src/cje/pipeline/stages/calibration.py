@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.calibration import calibrate_dataset
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.hashing import fingerprint
@@ -35,6 +34,8 @@ def calibrated_rewards(rows: RowStream, config: PipelineConfig) -> NDArray[np.fl
     With labels: `cje.calibration.calibrate_dataset`, cross-fitted by prompt. Without: the judge's
     score itself, which the estimation stage then reports as a finding.
     """
+    from cje.calibration import calibrate_dataset  # brings scikit-learn: only when it is needed
+
     data, usable = scored_dataset(rows, config)
     rewards = np.full(len(rows), np.nan)
     if data.n_labelled == 0:

@@ -28,9 +28,12 @@ def dataset_fingerprint(config: DatasetConfig, chunk_rows: int) -> str:
     """Fingerprint of the file's bytes and of how it is read."""
     digest = hashlib.sha256()
     _require_file(config.path)
-    with open(config.path, "rb") as handle:
-        while block := handle.read(1 << 20):
-            digest.update(block)
+    try:
+        with open(config.path, "rb") as handle:
+            while block := handle.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise _unreadable(config.path, error) from error
     settings = config.model_dump(mode="json", exclude={"path"})
     return fingerprint("dataset", VERSION, digest.hexdigest(), settings, chunk_rows)
 
@@ -129,7 +132,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
     try:
         yield from reader(path)
     except (UnicodeDecodeError, OSError) as error:
-        raise CJEError(f"the data file cannot be read: {error}", where=str(path)) from error
+        raise _unreadable(path, error) from error
 
 
 def _jsonl(path: Path) -> Iterator[dict[str, Any]]:
@@ -166,6 +169,10 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
             return
         yield from frame.iter_rows(named=True)
         start += _PARQUET_STEP
+
+
+def _unreadable(path: Path, error: Exception) -> CJEError:
+    return CJEError(f"the data file cannot be read: {error}", where=str(path))
 
 
 def _require_file(path: Path) -> None:

@@ -180,7 +180,9 @@ def _imported(path: str) -> Callable[..., float]:
         function = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise CJEError(
-            f"the oracle function cannot be imported: {error}", where="oracle_config.function"
+            f"the oracle function cannot be imported: {error}",
+            where="oracle_config.function",
+            hint="put its module on PYTHONPATH",
         ) from error
     if not callable(function):
         raise CJEError("this is not a function", where="oracle_config.function", value=path)
