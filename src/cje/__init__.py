@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from cje._version import __version__
 from cje.errors import CJEError
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from cje.data import read as read
     from cje.estimators import CalibratedIPS as CalibratedIPS
     from cje.estimators import EstimationResult as EstimationResult
-
-__version__ = "0.1.0"
 
 _HOME = {
     "analyze_dataset": "cje.analysis",

@@ -29,7 +29,7 @@ def _root(
     version: bool = typer.Option(False, "--version", help="Print the version and stop."),
 ) -> None:
     if version:
-        from cje import __version__
+        from cje._version import __version__
 
         typer.echo(__version__)
         raise typer.Exit

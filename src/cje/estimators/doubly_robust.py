@@ -12,16 +12,15 @@ from cje.estimators.label_term import LabelTerm
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 from cje.estimators.outcome import Outcome, Regressor, learned_outcome
 
-__all__ = ["DRCPOEstimator", "fresh_influence", "fresh_parts"]
+__all__ = ["DRCPOEstimator", "fresh_influence", "fresh_means"]
 
 FloatArray = NDArray[np.float64]
 
 
-def fresh_parts(problem: Problem) -> tuple[list[FloatArray], FloatArray]:
-    """Every fold model on every target's fresh draws, and their means over prompts (V, K)."""
-    each = [problem.rewards.fresh(draws) for draws in problem.fresh]
-    means = [draws.weight @ f for draws, f in zip(problem.fresh, each, strict=True)]
-    return each, np.column_stack(means)
+def fresh_means(problem: Problem) -> FloatArray:
+    """(V, K) means over prompts of every fold model on every target's fresh draws."""
+    pairs = zip(problem.fresh, problem.fresh_rewards, strict=True)
+    return np.column_stack([draws.weight @ each for draws, each in pairs])
 
 
 def fresh_influence(problem: Problem, rewards: list[FloatArray]) -> FloatArray:
@@ -87,8 +86,8 @@ class DRCPOEstimator(OffPolicyEstimator):
             outcome = learned_outcome(problem, self.outcome_model)
             means, influence = self._learned(problem, term, outcome)
         else:
-            each, means = fresh_parts(problem)
-            rewards = [f @ term.shares[:, k] for k, f in enumerate(each)]
+            means = fresh_means(problem)
+            rewards = [f @ term.shares[:, k] for k, f in enumerate(problem.fresh_rewards)]
             influence = fresh_influence(problem, rewards)
         return self.assemble(problem, means, influence, term, {"draws_per_prompt": draws})
 

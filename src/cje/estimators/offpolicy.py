@@ -67,6 +67,11 @@ class Problem:
         )
         return np.asarray(weights)
 
+    @cached_property
+    def fresh_rewards(self) -> tuple[FloatArray, ...]:
+        """Every fold model on every target's fresh draws, (n', V) each."""
+        return tuple(self.rewards.fresh(draws) for draws in self.fresh)
+
     @property
     def all_labelled(self) -> bool:
         """Every logged row has a label."""

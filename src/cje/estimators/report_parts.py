@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from cje.estimators.report_answer import Pairs, answer_of
+from cje.estimators.report_answer import Pairs, Rows, answer_of
 from cje.estimators.report_evidence import (
     residual_parts,
     sample_table,
@@ -42,29 +43,31 @@ def make_report(
     result: EstimationResult, *, title: str = "Policy values", extra: Sequence[Part] = ()
 ) -> Report:
     """The full report; `extra` parts come before the configuration."""
-    pairs = result.compare_all()
-    *parts, last = _parts(result, pairs)
-    return Report(title, (*parts, *extra, last), _subtitle(result), answer_of(result, pairs))
+    pairs, rows = result.compare_all(), result.rows()
+    *parts, last = _parts(result, pairs, rows)
+    answer = answer_of(result, pairs, rows)
+    return Report(title, (*parts, *extra, last), _subtitle(result), answer)
 
 
 def make_note(result: EstimationResult) -> Report:
     """The short form for a notebook: answer, estimates, differences, findings."""
-    pairs = result.compare_all()
-    parts: list[Part] = [estimates_part(result)]
+    pairs, rows = result.compare_all(), result.rows()
+    parts: list[Part] = [estimates_part(result, rows)]
     if len(result.policies) > 1:
         parts.append(_matrix(result, pairs))
     parts.append(FindingsPart("Findings", result.findings))
-    return Report("Policy values", tuple(parts), _subtitle(result), answer_of(result, pairs))
+    answer = answer_of(result, pairs, rows)
+    return Report("Policy values", tuple(parts), _subtitle(result), answer)
 
 
 def report_parts(result: EstimationResult) -> tuple[Part, ...]:
     """All parts in reading order."""
-    return _parts(result, result.compare_all())
+    return _parts(result, result.compare_all(), result.rows())
 
 
-def _parts(result: EstimationResult, pairs: Pairs) -> tuple[Part, ...]:
+def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ...]:
     parts: list[Part | None] = [
-        estimates_part(result),
+        estimates_part(result, rows),
         _matrix(result, pairs) if len(result.policies) > 1 else None,
         *(_subgroup(column, part) for column, part in result.subgroups.items()),
         FindingsPart("Findings", result.findings),
@@ -94,7 +97,7 @@ def _subtitle(result: EstimationResult) -> str:
 # ---- estimates and differences --------------------------------------------------------------
 
 
-def estimates_part(result: EstimationResult) -> Forest:
+def estimates_part(result: EstimationResult, table: Rows) -> Forest:
     """Policies with intervals, and the truth where it is known (``metadata["truth"]``)."""
     truth: Mapping[str, float] = result.metadata.get("truth") or {}
     rows = [
@@ -108,7 +111,7 @@ def estimates_part(result: EstimationResult) -> Forest:
             "bad" if row["refused"] else "care",
             row["refused"],
         )
-        for row in result.rows()
+        for row in table
     ]
     note = f"Lines are {result.level:.0%} intervals."
     if truth:
@@ -334,7 +337,7 @@ def _projected_ess(result: EstimationResult) -> Mapping[str, float]:
 
 
 def _facts(result: EstimationResult) -> Facts:
-    from cje import __version__
+    from cje._version import __version__
     from cje.estimators.registry import REGISTRY
 
     meta = result.metadata
@@ -376,11 +379,14 @@ def _result_fingerprint(result: EstimationResult) -> str:
 
 
 def _data_fingerprint(result: EstimationResult) -> str:
-    """BLAKE2 of scores, labels, prompts and policies, row by row."""
+    """SHA-256 of the policies' names and of a CRC-32 of each column: it tells data sets apart.
+
+    It is no seal: a checksum of a large table is ten times faster than a cryptographic hash of it.
+    """
     assert result.evidence is not None
     data = result.evidence.dataset
-    digest = hashlib.blake2b(digest_size=16)
-    digest.update("\x00".join(data.policies).encode("utf-8", "surrogatepass"))
+    digest = hashlib.sha256("\x00".join(data.policies).encode("utf-8", "surrogatepass"))
     for column in (data.judge_score, data.oracle_label, data.prompt_id.codes, data.policy.codes):
-        digest.update(np.ascontiguousarray(column).data)
-    return digest.hexdigest()
+        checksum = zlib.crc32(np.ascontiguousarray(column).data)
+        digest.update(f"{len(column)}:{checksum};".encode())
+    return digest.hexdigest()[:32]

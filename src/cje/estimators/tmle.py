@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.estimators.doubly_robust import fresh_influence, fresh_parts
+from cje.estimators.doubly_robust import fresh_influence
 from cje.estimators.label_term import LabelTerm
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 from cje.kernels.clusters import cluster_sums
@@ -22,23 +22,31 @@ _EDGE = 1e-6
 def fluctuation(label: FloatArray, predicted: FloatArray, weights: FloatArray) -> float:
     r"""The shift :math:`\epsilon` with :math:`\sum_i w_i (Y_i - expit(logit(f_i) + \epsilon)) = 0`.
 
-    The left side falls in :math:`\epsilon`, so bisection on [-20, 20] always finds it; where even
-    that range does not suffice (all labels 0 or all 1) the end of the range is returned.
+    The left side falls in :math:`\epsilon`: Newton's steps, kept within a bracket that starts as
+    [-20, 20] and halved where they leave it. Where even that range does not suffice (all labels 0
+    or all 1) its end is returned.
 
     Examples
     --------
     >>> round(fluctuation(np.array([1.0, 0.0]), np.array([0.5, 0.5]), np.ones(2)), 9)
     0.0
     """
+    from scipy.special import expit, logit
+
+    base = logit(np.clip(predicted, _EDGE, 1.0 - _EDGE))
     target = float(weights @ label)
-    low, high = -20.0, 20.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if float(weights @ _shifted(predicted, middle)) < target:
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)
+    low, high, shift = -20.0, 20.0, 0.0
+    for _ in range(100):
+        moved = expit(base + shift)
+        gap = target - float(weights @ moved)
+        low, high = (shift, high) if gap > 0 else (low, shift)
+        slope = float(weights @ (moved * (1.0 - moved)))
+        newton = shift + gap / slope if slope > 0 else np.inf
+        step = newton if low < newton < high else 0.5 * (low + high)
+        if abs(step - shift) < 1e-12:
+            return step
+        shift = step
+    return shift
 
 
 def _shifted(f: FloatArray, by: float) -> FloatArray:
@@ -66,12 +74,11 @@ class TMLEEstimator(OffPolicyEstimator):
     def fit(self, problem: Problem) -> Fit:
         label_weights, inside = self.label_weights(problem)
         term = problem.term(label_weights)
-        each, _ = fresh_parts(problem)
         names = problem.logged.policies
         values, rewards, shifts, left, slopes = [], [], [], [], []
         for k, draws in enumerate(problem.fresh):
             shift, moved, scale = self._target(problem, label_weights[:, k])
-            reward = _shifted(each[k] @ term.shares[:, k], shift)
+            reward = _shifted(problem.fresh_rewards[k] @ term.shares[:, k], shift)
             value = float(draws.weight @ reward)
             slope = float(draws.weight @ (reward * (1.0 - reward))) / scale
             values.append(value)

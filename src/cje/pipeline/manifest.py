@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cje import __version__
+from cje._version import __version__
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically

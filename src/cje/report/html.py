@@ -90,7 +90,7 @@ class Report:
         return shown._render("fragment.html.j2", style=Markup(_asset("report.css")))
 
     def _render(self, template: str, **values: Any) -> str:
-        from cje import __version__
+        from cje._version import __version__
 
         page = _environment().get_template(template)
         return page.render(report=self, version=__version__, most_findings=_MOST_FINDINGS, **values)
