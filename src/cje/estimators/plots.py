@@ -18,7 +18,7 @@ __all__ = ["plot_calibration", "plot_estimates", "plot_transport", "plot_weights
 
 def plot_estimates(result: EstimationResult, ax: Axes | None = None) -> Axes:
     """Estimates with intervals, and the truth where it is known."""
-    return draw_forest(estimates_part(result), ax)
+    return draw_forest(estimates_part(result, result.rows()), ax)
 
 
 def plot_calibration(result: EstimationResult, ax: Axes | None = None) -> Axes:

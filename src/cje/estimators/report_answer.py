@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from cje.estimators.comparison import Comparison
 from cje.estimators.result import EstimationResult
@@ -10,23 +11,25 @@ from cje.inference import Severity
 from cje.report import Answer
 from cje.report.wording import interval, isolated, number, p_value, shorten, signed
 
-__all__ = ["Pairs", "answer_of"]
+__all__ = ["Pairs", "Rows", "answer_of"]
 
 Pairs = Sequence[tuple[Comparison, float]]
+Rows = Sequence[dict[str, Any]]
 
 _MOST = 5
 _NAME = 48
 _SCOPE = "How the policies do on prompts unlike these, or against other labels than these."
 
 
-def answer_of(result: EstimationResult, pairs: Pairs) -> Answer:
-    """The answer; `pairs` are `result.compare_all()`."""
+def answer_of(result: EstimationResult, pairs: Pairs, rows: Rows) -> Answer:
+    """The answer; `pairs` are `result.compare_all()`, `rows` are `result.rows()`."""
+    best = result.best_policy()
     refused = set(result.refused())
     usable = [(c, p) for c, p in pairs if not refused & {c.a, c.b}]
     return Answer(
-        (*_leader(result), *_differences(result, usable)),
+        (*_leader(result, best.policy, rows), *_differences(result, best.policy, usable)),
         (*_refusals(result), *_open_pairs(result, usable), *_borrowed(result), _SCOPE),
-        _steps(result, usable),
+        _steps(result, best.policy, usable),
     )
 
 
@@ -35,27 +38,25 @@ def _told_apart(result: EstimationResult, p: float) -> bool:
     return p < 1.0 - result.level
 
 
-def _leader(result: EstimationResult) -> list[str]:
-    """The policy with the highest value that may be used, and how it stands to the others."""
-    best = result.best_policy()
-    if best.policy is None:
+def _leader(result: EstimationResult, best: str | None, rows: Rows) -> list[str]:
+    """The policy with the highest value that may be used."""
+    if best is None:
         return []
-    row = next(row for row in result.rows() if row["policy"] == best.policy)
+    row = next(row for row in rows if row["policy"] == best)
     quantity = result.metadata.get("quantity", "mean label")
     value = f"{number(row['estimate'])} ({result.level:.0%} interval "
     value += f"{interval(row['low'], row['high'])})"
     if len(result.policies) == 1:
-        words = f"{_name(best.policy)} has a {quantity} of {value}"
+        words = f"{_name(best)} has a {quantity} of {value}"
     else:
-        words = f"{_name(best.policy)} has the highest {quantity}: {value}"
-    if best.policy in result.metadata.get("borrowed", ()):
+        words = f"{_name(best)} has the highest {quantity}: {value}"
+    if best in result.metadata.get("borrowed", ()):
         words += ", if the judge errs on it as on the labelled policies"
     return [words + "."]
 
 
-def _differences(result: EstimationResult, pairs: Pairs) -> list[str]:
+def _differences(result: EstimationResult, best: str | None, pairs: Pairs) -> list[str]:
     """Pairs told apart, those with the best policy first."""
-    best = result.best_policy().policy
     lines = []
     for c, p in sorted(pairs, key=lambda pair: (best not in (pair[0].a, pair[0].b), pair[1])):
         if not _told_apart(result, p):
@@ -102,7 +103,7 @@ def _borrowed(result: EstimationResult) -> list[str]:
     return [f"That the value of {_list(names)} was checked: it rests on labels of other policies."]
 
 
-def _steps(result: EstimationResult, pairs: Pairs) -> tuple[str, ...]:
+def _steps(result: EstimationResult, best: str | None, pairs: Pairs) -> tuple[str, ...]:
     """Actions of the findings, worst first, each once; then what would settle an open pair."""
     actions: dict[str, list[str]] = {}
     for severity in (Severity.REFUSE, Severity.WARNING):
@@ -116,23 +117,23 @@ def _steps(result: EstimationResult, pairs: Pairs) -> tuple[str, ...]:
         for action, names in actions.items()
     ]
     lines = _capped(lines, "steps are with the findings below")
-    lines += _settle(result, pairs)
+    if best is not None:
+        lines += _settle(result, best, pairs)
     if not lines:
         lines = ["Nothing is in the way: use the numbers together with their intervals."]
     return tuple(lines)
 
 
-def _settle(result: EstimationResult, pairs: Pairs) -> list[str]:
+def _settle(result: EstimationResult, best: str, pairs: Pairs) -> list[str]:
     """How much more data the best policy's closest rival needs, at the difference seen now."""
-    best = result.best_policy()
-    rivals = [c for c, p in pairs if best.policy in (c.a, c.b) and not _told_apart(result, p)]
+    rivals = [c for c, p in pairs if best in (c.a, c.b) and not _told_apart(result, p)]
     if not rivals:
         return []
     closest = min(rivals, key=lambda c: abs(c.difference))
-    rival = closest.b if closest.a == best.policy else closest.a
+    rival = closest.b if closest.a == best else closest.a
     half = 0.5 * (closest.interval.high - closest.interval.low)
     factor = (half / abs(closest.difference)) ** 2 if closest.difference else float("inf")
-    pair = f"{_name(best.policy or '')} and {_name(rival)}"
+    pair = f"{_name(best)} and {_name(rival)}"
     if factor > 100:
         return [f"Treat {pair} as equals: no affordable amount of data tells them apart."]
     if factor <= 1.0:  # its own interval excludes zero; the other comparisons cost it that
