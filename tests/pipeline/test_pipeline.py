@@ -26,6 +26,7 @@ from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import load_config
 from cje.pipeline.demo import run_demo
 from cje.pipeline.plan import make_plan
+from cje.pipeline.progress import Moment, NoProgress
 from cje.pipeline.store import CallStore
 from cje.policies import make_runner
 from tests.pipeline.scenes import (
@@ -379,3 +380,23 @@ def test_doubly_robust_estimators_get_fresh_draws_of_the_targets(folder: Path) -
     ]
     assert len(fresh) == 2 * ROWS
     assert fresh[::2] != logged
+
+
+def test_progress_moves_while_a_single_chunk_is_under_way(tmp_path: Path) -> None:
+    seen: list[tuple[str, Moment]] = []
+
+    class Watcher(NoProgress):
+        def update(self, stage: str, moment: Moment) -> None:
+            seen.append((stage, moment))
+
+    write_prompts(tmp_path, 60)
+    with TestServer(latency=0.05) as server:
+        settings = server_settings(server.base_url)
+        settings["limits"]["default"]["max_concurrency"] = 2
+        settings["oracle_config"]["fraction"] = 0.5
+        path = write_config(tmp_path, settings, chunk_rows=1000)
+        CJEPipeline(load_config(path), reporter=Watcher()).run()
+    rows = [moment.rows for stage, moment in seen if stage == "judge"]
+    assert rows == sorted(rows)
+    assert rows[-1] == 60
+    assert any(0 < n < 60 for n in rows)

@@ -93,6 +93,7 @@ class LocalExecutor:
             store, limits=gate_settings(config), retry=retry_settings(config), budget=budget
         )
         self._loop = asyncio.Runner()
+        self._found_calls = 0  # calls of the chunks that an earlier run finished
 
     def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]:
         """Take every chunk of `rows` through `stage`.
@@ -107,7 +108,7 @@ class LocalExecutor:
         self._loop.close()
 
     async def _stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]:
-        self.engine.tally = Tally()
+        self.engine.tally, self._found_calls = Tally(), 0
         for recipe in stage.recipes:
             self._store.register(recipe.keys)
         places, fingerprint = asyncio.Semaphore(OPEN_CHUNKS), stage.fingerprint
@@ -120,6 +121,7 @@ class LocalExecutor:
                 found = find_chunk(self._work_dir, self._store, stage.name, name)
                 if found is not None and found.errors <= source.errors:
                     made[index] = found
+                    self._found_calls += found.calls
                     continue
                 await places.acquire()
                 _raise_first(open_tasks)
@@ -163,7 +165,7 @@ class LocalExecutor:
     def _moment(self, stage: CallStage, rows: RowStream, made: dict[int, Chunk]) -> Moment:
         tally = self.engine.tally
         return Moment(
-            rows=sum(chunk.rows for chunk in made.values()),
+            rows=self._rows_done(stage, rows, made),
             total=len(rows),
             finished=tally.finished,
             reused=tally.reused,
@@ -172,6 +174,16 @@ class LocalExecutor:
             concurrency=sum(self.engine.gate(r.provider).in_flight for r in stage.recipes),
             cost=self.engine.budget.cost,
         )
+
+    def _rows_done(self, stage: CallStage, rows: RowStream, made: dict[int, Chunk]) -> int:
+        """Rows in finished chunks, and of the open ones the share whose calls are answered."""
+        done = sum(chunk.rows for chunk in made.values())
+        calls = sum(chunk.calls for chunk in made.values())
+        tally = self.engine.tally
+        answered = tally.finished + tally.reused + tally.failed - (calls - self._found_calls)
+        per_row = stage.expected_calls(len(rows)) / max(1, len(rows))
+        under_way = int(answered / per_row) if per_row else 0
+        return min(len(rows), done + max(0, under_way))
 
 
 def _raise_first(tasks: set[asyncio.Task[None]]) -> None:
