@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,9 +111,13 @@ class EstimationResult:
 
     def compare_all(self) -> list[tuple[Comparison, float]]:
         """Every pair with its Holm-adjusted p-value."""
+        return list(self._pairs)
+
+    @cached_property
+    def _pairs(self) -> tuple[tuple[Comparison, float], ...]:
         pairs = [self.compare_policies(b, a) for a, b in itertools.combinations(self.policies, 2)]
         adjusted = holm([pair.p_value for pair in pairs])
-        return [(pair, float(p)) for pair, p in zip(pairs, adjusted, strict=True)]
+        return tuple((pair, float(p)) for pair, p in zip(pairs, adjusted, strict=True))
 
     def refused(self) -> dict[str, str]:
         """Policies a gate refused, with the reason."""
@@ -125,6 +130,10 @@ class EstimationResult:
 
     def best_policy(self) -> BestPolicy:
         """The policy with the highest estimate that no gate refused, with its ties."""
+        return self._best
+
+    @cached_property
+    def _best(self) -> BestPolicy:
         refused = self.refused()
         usable = [name for name in self.policies if name not in refused]
         if not usable:

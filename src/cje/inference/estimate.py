@@ -239,11 +239,12 @@ class InfluenceEstimate:
     @cached_property
     def _powers(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The largest entry of each column, and sums of powers 2, 3, 4 of the column over it."""
-        size = np.abs(self._full).max(axis=0, initial=0.0)
-        psi = self._full / np.where(size > 0, size, 1.0)
+        psi = self._full.T.copy()  # a quantity a row: sums run along memory
+        size = np.abs(psi).max(axis=1, initial=0.0)
+        psi /= np.where(size > 0, size, 1.0)[:, None]
         squares = psi**2
-        third = np.einsum("gk,gk->k", squares, psi)
-        return size, squares.sum(axis=0), third, np.einsum("gk,gk->k", squares, squares)
+        third = np.einsum("kg,kg->k", squares, psi)
+        return size, squares.sum(axis=1), third, np.einsum("kg,kg->k", squares, squares)
 
     # ---- inference -----------------------------------------------------------------------------
 
