@@ -51,7 +51,7 @@ def ngram_settings() -> dict[str, Any]:
 
 def server_settings(base_url: str) -> dict[str, Any]:
     """Every model behind the test server."""
-    server = {"provider": "openai-compatible", "base_url": base_url, "timeout": 1.0}
+    server = {"provider": "openai-compatible", "base_url": base_url, "timeout": 2.0}
     policy = {**server, "max_tokens": 8, "eos": "</s>", "scoring": "echo1"}
     return {
         "work_dir": "run",
