@@ -37,6 +37,7 @@ def demo(
     covered = sum(row.covered for row in claimed)
     console.print(
         f"{covered} of {len(claimed)} claimed intervals contain the truth (nominal 95%).\n"
+        f"Open {out / 'report.html'} in a browser: the report needs no network.\n"
         f"Configuration, store, chunks and results are in {out}; "
         f"`cje status {out / 'config.yaml'}` describes the run. "
         f"{time.monotonic() - began:.1f} s in all."

@@ -32,7 +32,7 @@ def run(
         typer.echo("stopped; run the same command again to go on", err=True)
         raise typer.Exit(130) from None
     typer.echo(result.summary())
-    typer.echo(f"\nfiles: {settings.work_dir / 'result'}")
+    typer.echo(f"\nfiles: {settings.work_dir / 'result'}; look at report.html there in a browser")
 
 
 def resume(

@@ -31,9 +31,16 @@ from cje.report import (
     Section,
     Table,
 )
-from cje.report.wording import number, percent
+from cje.report.wording import interval, number, percent
 
-__all__ = ["estimates_part", "make_note", "make_report", "report_parts", "transport_part"]
+__all__ = [
+    "estimates_part",
+    "make_note",
+    "make_report",
+    "others_part",
+    "report_parts",
+    "transport_part",
+]
 
 _MOST_ROWS, _MOST_IN_MATRIX = 60, 12
 _OPPOSITE = {"better": "worse", "worse": "better"}
@@ -58,6 +65,24 @@ def make_note(result: EstimationResult) -> Report:
     parts.append(FindingsPart("Findings", result.findings))
     answer = answer_of(result, pairs, rows)
     return Report("Policy values", tuple(parts), _subtitle(result), answer)
+
+
+def others_part(results: Mapping[str, EstimationResult]) -> tuple[Part, ...]:
+    """The estimates of several estimators beside one another."""
+    names = tuple(dict.fromkeys(name for result in results.values() for name in result.policies))
+    rows = []
+    for label, result in results.items():
+        values = {row["policy"]: row for row in result.rows()}
+        cells = [
+            f"{number(values[n]['estimate'])} ({interval(values[n]['low'], values[n]['high'])})"
+            if n in values
+            else ""
+            for n in names[:_MOST_IN_MATRIX]
+        ]
+        rows.append((label, *cells))
+    shown = names[:_MOST_IN_MATRIX]
+    numeric = frozenset(range(1, len(shown) + 1))
+    return (Table("All estimators of the run", ("estimator", *shown), tuple(rows), numeric),)
 
 
 def report_parts(result: EstimationResult) -> tuple[Part, ...]:

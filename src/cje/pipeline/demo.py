@@ -122,6 +122,7 @@ def run_demo(
     rows = compare(result, truth)
     data = [{**row.__dict__, "covered": row.covered} for row in rows]
     write_atomically(folder / "comparison.json", (json.dumps(data, indent=1) + "\n").encode())
+    write_atomically(folder / "report.html", result.report(truth).encode())
     return result, rows
 
 

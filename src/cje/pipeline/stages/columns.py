@@ -16,6 +16,7 @@ from cje.pipeline.config import PipelineConfig
 __all__ = ["fresh_dataset", "logged_dataset", "scored_dataset"]
 
 LOGGING_NAME = "logging"
+TEXT_ROWS = 20_000  # a larger run's report shows its samples without their text
 
 
 def scored_dataset(rows: RowStream, config: PipelineConfig) -> tuple[Dataset, NDArray[np.bool_]]:
@@ -46,9 +47,11 @@ def scored_dataset(rows: RowStream, config: PipelineConfig) -> tuple[Dataset, ND
 
 def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
     """The finished rows, with rewards and log-probs, ready for estimation."""
+    text = ("context", "response") if len(rows) <= TEXT_ROWS else ()
     frame = rows.columns(
         "prompt_id", "draw_idx", "judge_score", "judge_variance", "oracle_label",
         "label_propensity", "oracle_selected", "reward", "logp_logging", "logp_target_all", "error",
+        *text,
     )  # fmt: skip
     good = frame.filter(pl.col("error").is_null())
     require_rows(good, rows, config)
@@ -71,6 +74,8 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
         base_policy_logprob=good["logp_logging"].to_numpy(),
         target_policy_logprobs=matrix,
         target_policies=names,
+        prompt=good["context"] if text else None,
+        response=good["response"] if text else None,
     )
 
 

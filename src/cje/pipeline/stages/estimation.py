@@ -61,7 +61,18 @@ class PipelineResult:
         made["weights.json"] = _json(self.weights)
         made["findings.json"] = _json([finding.to_dict() for finding in self.findings])
         made["summary.txt"] = (self.summary() + "\n").encode()
+        if self.results:
+            made["report.html"] = self.report().encode()
         return made
+
+    def report(self, truth: Mapping[str, float] | None = None) -> str:
+        """The report of the first estimator, the others' estimates beside it."""
+        from cje.estimators.report_parts import make_report, others_part
+
+        known = {} if truth is None else {"truth": dict(truth)}
+        first = self.first.with_(findings=self.findings, metadata=known)
+        others = others_part(self.results) if len(self.results) > 1 else ()
+        return make_report(first, extra=others).to_html()
 
     def summary(self) -> str:
         """Everything in plain text."""
