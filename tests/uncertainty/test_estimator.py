@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.uncertainty import COVERED, LOST, NOISY, TWICE, Scenario, draw, study
+from benchmarks.uncertainty import COVERED, LOST, NOISY, SAVED, TWICE, Scenario, draw, study
 from cje.errors import CJEError
 from cje.uncertainty import (
     JudgeScore,
@@ -181,6 +181,13 @@ def test_intervals_cover(scenario: Scenario) -> None:
     # 3.5 binomial standard errors of 300 repetitions around the bar of 93.5 to 96.5%.
     assert 0.935 - 0.05 < found["coverage"] <= 1.0 - 0.001
     assert 0.85 < found["mean_se"] / found["sd"] < 1.2
+
+
+@pytest.mark.parametrize("scenario", SAVED, ids=lambda s: s.name)
+def test_fresh_draws_save_the_value_when_the_weights_are_wrong(scenario: Scenario) -> None:
+    found = study(scenario, 150, seed=1)
+    assert abs(found["bias"]) < 0.012 + 3.5 * found["sd"] / np.sqrt(150)
+    assert found["coverage"] > 0.8  # the weights tilt the wrong way: without fresh draws, 0.1
 
 
 @pytest.mark.parametrize("scenario", LOST, ids=lambda s: s.name)
