@@ -74,6 +74,7 @@ class Forker:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_twenty_kills_of_a_faulty_run_lose_and_repeat_nothing(tmp_path: Path) -> None:
     calm, hard = tmp_path / "calm", tmp_path / "hard"
     for folder in (calm, hard):
