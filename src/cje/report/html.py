@@ -173,7 +173,8 @@ def _sample_json(part: SampleTable) -> Markup:
             for c in part.columns
         ],
         "orders": [
-            {"label": label, "column": column, "size": size} for label, column, size in part.orders
+            {"label": clean(label), "column": column, "size": size}
+            for label, column, size in part.orders
         ],
         "rows": rows,
     }

@@ -78,14 +78,23 @@ class Forest:
     note: str = ""
 
     def limits(self) -> tuple[float, float]:
-        """Range of the axis: every interval, truth and reference, with a little air."""
-        shown = [v for row in self.rows for v in (row.value, row.low, row.high)]
+        """Range of the axis: every interval, truth and reference, with a little air.
+
+        A muted row, whose interval may be anything, widens the range by no more than itself.
+        """
+        usable = [row for row in self.rows if not row.muted] or list(self.rows)
+        shown = [v for row in usable for v in (row.value, row.low, row.high)]
         shown += [row.truth for row in self.rows if row.truth is not None]
         if self.reference is not None:
             shown.append(self.reference)
         if self.zone is not None:
             shown += self.zone
-        return padded([v for v in shown if np.isfinite(v)])
+        shown = [v for v in shown if np.isfinite(v)]
+        muted = [v for row in self.rows if row.muted for v in (row.value, row.low, row.high)]
+        if muted and shown:
+            low, high = padded(shown, 0.5)
+            shown += np.clip(np.nan_to_num(muted), low, high).tolist()
+        return padded(shown)
 
     def decimals(self) -> int:
         """Decimals that all rows are written with: three digits of a middling interval's width."""

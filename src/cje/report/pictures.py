@@ -47,6 +47,7 @@ def draw_forest(part: Forest, ax: Axes | None = None) -> Axes:
         [plain(row.name) + (f"\n({row.mark})" if row.mark else "") for row in part.rows]
     )
     ax.set_ylim(len(part.rows) - 0.5, -0.5)
+    ax.set_xlim(*part.limits())
     ax.grid(False, axis="y")
     ax.set_xlabel(plain(part.axis, 80), color=INK)
     ax.set_title(plain(part.title, 80), color=INK, fontsize=11, loc="left")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cje.report.parts import CurvePart, Forest, ForestRow, HistogramPart, padded
-from cje.report.wording import fixed, number, ticks
+from cje.report.wording import clean, fixed, number, ticks
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -25,15 +25,16 @@ _AXIS_ROOM, _TOP_ROOM = 34, 8
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:
-    """One element; attribute values and plain-text children are escaped."""
+    """One element; attribute values and plain-text children are cleaned and escaped."""
     from markupsafe import Markup, escape
 
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(clean(str(value)))}"'
         for key, value in attributes.items()
-        if value is not None
     )
-    inside = Markup("").join(children)
+    inside = "".join(
+        child if isinstance(child, Markup) else escape(clean(child)) for child in children
+    )
     return Markup(f"<{name}{given}>{inside}</{name}>")
 
 
@@ -46,6 +47,9 @@ class _Axis:
     def at(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
         return round(100.0 * min(max(share, 0.0), 1.0), 3)
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
 
     def percent(self, value: float) -> str:
         return f"{self.at(value)}%"
@@ -82,14 +86,16 @@ def forest_strip(part: Forest, row: ForestRow) -> Markup:
     shapes.append(tag("line", x1=low, x2=high, y1=middle, y2=middle, class_="interval"))
     shapes += [
         tag("line", x1=end, x2=end, y1=middle - 4, y2=middle + 4, class_="interval")
-        for end in (low, high)
+        for value, end in ((row.low, low), (row.high, high))
+        if axis.holds(value)  # an interval that goes on has no end to mark
     ]
     if row.truth is not None:
         place = axis.percent(row.truth)
         shapes.append(
             tag("line", x1=place, x2=place, y1=middle - 10, y2=middle + 10, class_="truth")
         )
-    shapes.append(tag("circle", cx=axis.percent(row.value), cy=middle, r=4.5, class_="point"))
+    if axis.holds(row.value):
+        shapes.append(tag("circle", cx=axis.percent(row.value), cy=middle, r=4.5, class_="point"))
     words = f"{number(row.value)}, interval {number(row.low)} to {number(row.high)}"
     kind = "strip muted" if row.muted else "strip"
     return tag("svg", *shapes, width="100%", height=_STRIP_HEIGHT, class_=kind,

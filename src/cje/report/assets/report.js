@@ -100,6 +100,9 @@
     bar.append(find, order, count);
 
     var scroll = element("div", "scroll");
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", "Samples");
     var table = element("table");
     var head = element("thead");
     var titles = element("tr");
