@@ -38,7 +38,7 @@ CONCURRENCY = 32
 def run(quick: bool) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         rows = [_overhead(Path(folder), 400 if quick else 1500, 3 if quick else 7)]
-        rows += _scale(Path(folder) / "scale", 100_000 if quick else 1_000_000)
+        rows += _scale(Path(folder) / "scale", 50_000 if quick else 1_000_000)
     show(rows)
     return rows
 
