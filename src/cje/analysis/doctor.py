@@ -122,6 +122,8 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
             text=bool(has_response and not numbers),
             **{"repeats": "draws", "min_rows": 1, "require": (), **reading},
         )
+    if not len(data):
+        raise CJEError("there are no rows to examine", where=name)
     lengths = {key: np.log1p(np.maximum(data.covariates[key], 0.0)) for key in numbers}
     if data.response is not None:
         text = data.response.to_series().str.len_chars().to_numpy()

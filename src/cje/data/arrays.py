@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from cje.errors import CJEError
 
-__all__ = ["BoolArray", "FloatArray", "IntArray", "float_column", "frozen", "int_column"]
+__all__ = [
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "float_array",
+    "float_column",
+    "frozen",
+    "int_column",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -26,12 +34,21 @@ def frozen(values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
     return array
 
 
-def float_column(name: str, values: ArrayLike, n: int) -> FloatArray:
-    """A float column of n rows: NaN means missing, infinity is refused."""
+def float_array(name: str, values: ArrayLike) -> FloatArray:
+    """`values` as float64, of any shape; text, dates and complex numbers are refused."""
     try:
-        column = frozen(values, np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind in "cmM":  # NumPy would take the real part, or the clock's ticks
+            raise TypeError("complex numbers or dates")
+        return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise CJEError(f"{name} must hold numbers", value=_first_item(values)) from error
+
+
+def float_column(name: str, values: ArrayLike, n: int) -> FloatArray:
+    """A float column of n rows: NaN means missing, infinity is refused."""
+    array = float_array(name, values)
+    column = frozen(array, np.float64)
     _check_length(name, column, n)
     # one sum sees any infinity or NaN without an n-long mask; only then look closer
     if column.size and not np.isfinite(column.sum()):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.data.arrays import FloatArray, IntArray, float_column, frozen, int_column
+from cje.data.arrays import FloatArray, IntArray, float_array, float_column, frozen, int_column
 from cje.data.codes import Codes, Strings
 from cje.data.judge_score import MAX_VARIANCE
 from cje.data.raters import RaterLabels, position_in_group
@@ -173,7 +173,7 @@ def target_matrix(
             matrix[:, k] = float_column(f"target_policy_logprobs.{name}", given[name], n)
         matrix.setflags(write=False)
         return matrix, order
-    matrix = frozen(given, np.float64)
+    matrix = float_array("target_policy_logprobs", given)
     if matrix.ndim != 2 or len(matrix) != n:
         raise CJEError("target_policy_logprobs must be (rows, policies)", value=matrix.shape)
     if np.isinf(matrix).any():

@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import FloatArray
+from cje.data.arrays import FloatArray, float_array
 from cje.errors import CJEError
 
 __all__ = ["MAX_VARIANCE", "JudgeScore", "JudgeScores"]
@@ -59,10 +59,10 @@ class JudgeScores(Sequence[JudgeScore]):
     variance: FloatArray
 
     def __init__(self, mean: ArrayLike, variance: ArrayLike = 0.0) -> None:
-        means = np.array(mean, dtype=np.float64, ndmin=1)
+        means = np.array(float_array("judge score means", mean), ndmin=1)
         if means.ndim != 1:
             raise CJEError("judge score means must be one-dimensional", value=means.shape)
-        variances = np.array(variance, dtype=np.float64)
+        variances = float_array("judge score variances", variance)
         if variances.shape not in ((), means.shape):
             raise CJEError(
                 "judge score variances must be one number or one per mean", value=variances.shape

@@ -24,7 +24,7 @@ def load_yaml(path: str | Path, model: type[M]) -> M:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise CJEError(f"the configuration cannot be read: {error}", where=str(path)) from error
     return parse_yaml(text, model, name=str(path))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 from cje.kernels.kaplan_meier import censoring_influence
 from cje.survival.observed import ipcw_weights
@@ -102,7 +103,7 @@ def check_times(times: ArrayLike, sample: SurvivalSample) -> FloatArray:
 
 def check_matrix(survival: ArrayLike, sample: SurvivalSample, grid: FloatArray) -> FloatArray:
     """A matrix of survival probabilities, one row a subject and one column a time."""
-    matrix = np.asarray(survival, dtype=np.float64)
+    matrix = float_array("survival_probs", survival)
     if matrix.shape != (len(sample), len(grid)):
         raise CJEError(
             "survival_probs must have one row a subject and one column a time",

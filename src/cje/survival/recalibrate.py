@@ -80,6 +80,6 @@ def recalibrate(
 
     On the recalibration data themselves the slope of the result is one by construction.
     """
-    eta = np.asarray(log_risk, dtype=np.float64)
+    eta = check_real(log_risk, "log_risk")
     slope = calibration_slope(eta, event_times, event_indicators).value
     return Recalibration(slope, fit_baseline(slope * eta, event_times, event_indicators))

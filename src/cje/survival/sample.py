@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 
 __all__ = [
@@ -54,10 +55,7 @@ class SurvivalSample:
 
 def check_real(values: ArrayLike, name: str, *, n: int | None = None) -> FloatArray:
     """`values` as a finite one-dimensional float array, or an error naming the first bad row."""
-    try:
-        array = np.ascontiguousarray(np.asarray(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CJEError(f"{name} must be numbers", value=values) from error
+    array = np.ascontiguousarray(float_array(name, values))
     if array.ndim != 1:
         raise CJEError(f"{name} must have one dimension", value=array.shape)
     if n is not None and len(array) != n:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 from cje.kernels.cox import cox_fit, cox_score_residuals, risk_sets
 from cje.survival.result import MetricEstimate, normal_interval, standard_error
@@ -37,7 +38,7 @@ def from_survival(
     >>> from_survival([np.exp(-1.0), np.exp(-np.e)]).round(6).tolist()
     [0.0, 1.0]
     """
-    matrix = np.asarray(survival, dtype=np.float64)
+    matrix = float_array("survival", survival)
     if matrix.ndim == 2:
         if times is None or t0 is None:
             raise CJEError("a survival matrix needs `times` and `t0`", where="from_survival")

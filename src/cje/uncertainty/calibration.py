@@ -9,6 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.calibration.checks import float_array
 from cje.data.folds import get_row_folds
 from cje.data.judge_score import MAX_VARIANCE, JudgeScore, JudgeScores
 from cje.errors import CJEError
@@ -152,7 +153,7 @@ def calibrate_scores_isotonic(
     (True, True)
     """
     scores = as_judge_scores(judge_scores)
-    labels = np.asarray(true_labels, dtype=np.float64)
+    labels = float_array("true_labels", true_labels)
     if labels.shape != (len(scores),):
         raise CJEError(f"{len(scores)} judge scores but labels of shape {labels.shape}")
     known = np.flatnonzero(~np.isnan(labels))
@@ -196,14 +197,15 @@ def calibrate_variance_gamma(
     `calibrated_means` must be debiased and out of fold: otherwise bias counts as variance, or
     the fit flatters itself. With all variances zero gamma is 1 and not identified.
     """
-    r, m, v = (np.asarray(a, dtype=np.float64) for a in (true_labels, calibrated_means, variances))
+    r, m = float_array("labels", true_labels), float_array("means", calibrated_means)
+    v = float_array("variances", variances)
     if not r.shape == m.shape == v.shape or r.ndim != 1 or not len(r):
         raise CJEError("labels, means and variances must have one length", value=r.shape)
     if not (np.isfinite(r).all() and np.isfinite(m).all() and np.isfinite(v).all()):
         raise CJEError("labels, means and variances must be finite")
     if (v < 0.0).any():
         raise CJEError("a variance cannot be negative", value=float(v.min()))
-    a = np.ones(len(r)) if weights is None else np.asarray(weights, dtype=np.float64)
+    a = np.ones(len(r)) if weights is None else float_array("weights", weights)
     stated = float(a @ v)
     if stated <= 0.0:
         return Gamma(1.0, identified=False)
@@ -212,7 +214,7 @@ def calibrate_variance_gamma(
 
 def apply_variance_scaling(variances: ArrayLike, gamma: float) -> FloatArray:
     """``gamma v``, at most 1/4: no variance on [0, 1] is larger."""
-    v = np.asarray(variances, dtype=np.float64)
+    v = float_array("variances", variances)
     if not np.isfinite(gamma) or gamma < 0.0:
         raise CJEError("gamma must be finite and not negative", value=gamma)
     if v.size and not v.min() >= 0.0:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.calibration.checks import float_array
 from cje.data.folds import get_folds, get_row_folds
 from cje.data.judge_score import JudgeScore, JudgeScores
 from cje.errors import CJEError
@@ -107,7 +108,7 @@ def check_inputs(
 
 
 def _weights(given: ArrayLike, n: int) -> FloatArray:
-    w = np.asarray(given, dtype=np.float64)
+    w = float_array("importance_weights", given)
     if w.ndim == 1:
         w = w[:, None]
     if w.ndim != 2 or w.shape[0] != n or w.shape[1] == 0:
@@ -141,7 +142,7 @@ def _names(given: Sequence[str] | None, k: int) -> tuple[str, ...]:
 
 
 def _labels(given: ArrayLike, n: int, k_folds: int) -> tuple[IntArray, FloatArray]:
-    labels = np.asarray(given, dtype=np.float64)
+    labels = float_array("oracle_rewards", given)
     if labels.shape != (n,):
         raise CJEError(f"oracle_rewards must be ({n},), NaN where unlabelled", value=labels.shape)
     labelled = np.flatnonzero(~np.isnan(labels))
@@ -156,7 +157,10 @@ def _labels(given: ArrayLike, n: int, k_folds: int) -> tuple[IntArray, FloatArra
 def _propensity(given: ArrayLike | None, labelled: IntArray, n: int) -> FloatArray:
     if given is None:
         return np.full(len(labelled), len(labelled) / n)
-    p = np.broadcast_to(np.asarray(given, dtype=np.float64), (n,))[labelled]
+    chance = float_array("label_propensity", given)
+    if chance.shape not in ((), (n,)):
+        raise CJEError(f"label_propensity must be one number or ({n},)", value=chance.shape)
+    p = np.broadcast_to(chance, (n,))[labelled]
     if not ((p > 0.0) & (p <= 1.0)).all():
         raise CJEError(
             "label_propensity must be in (0, 1] on labelled rows", value=float(np.min(p))
@@ -169,7 +173,7 @@ def _covariates(
 ) -> FloatArray | None:
     if given is None:
         return None
-    x = np.asarray(given, dtype=np.float64)
+    x = float_array("X", given)
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[0] != n or not np.isfinite(x).all():
         raise CJEError(f"X must be a finite ({n}, columns) array", value=x.shape)

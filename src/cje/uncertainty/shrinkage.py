@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.calibration.checks import float_array
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
 
@@ -75,9 +76,19 @@ def apply_shrinkage(weights: ArrayLike, variances: ArrayLike, lam: float) -> Flo
     >>> apply_shrinkage([1.0, 4.0], [0.0, 0.1], 10.0).tolist()
     [1.0, 2.0]
     """
-    w, v = np.asarray(weights, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+    w, v = float_array("weights", weights), float_array("variances", variances)
     if not np.isfinite(lam) or lam < 0.0:
         raise CJEError("lambda must be finite and not negative", value=lam)
+    if w.ndim not in (1, 2) or v.shape != w.shape[:1]:
+        raise CJEError("one variance a row of weights is needed", value=(w.shape, v.shape))
+    for name, given in (("weights", w), ("variances", v)):
+        if given.size and not (given.min() >= 0.0 and np.isfinite(given.max())):
+            raise CJEError(f"{name} must be finite and not negative", value=float(given.min()))
+    return _shrunk(w, v, lam)
+
+
+def _shrunk(w: FloatArray, v: FloatArray, lam: float) -> FloatArray:
+    """The formula alone: a search for lambda evaluates it often."""
     divisor = 1.0 + lam * v
     return w / (divisor if w.ndim == 1 else divisor[:, None])
 
@@ -163,7 +174,7 @@ def adaptive_shrinkage(
     goal = min_ess_ratio * len(w)
 
     def ess(lam: float) -> float:
-        return effective_sample_size(apply_shrinkage(w, v, lam))
+        return effective_sample_size(_shrunk(w, v, lam))
 
     top = float(v.max(initial=0.0))
     best_lam, best = start, ess(start)
@@ -192,7 +203,8 @@ def _bisect(ess: Callable[[float], float], goal: float, low: float, high: float)
 def _columns(
     weights: ArrayLike, rewards: ArrayLike, variances: ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    w, r, v = (np.asarray(a, dtype=np.float64) for a in (weights, rewards, variances))
+    w, r = float_array("weights", weights), float_array("rewards", rewards)
+    v = float_array("variances", variances)
     if w.ndim != 1 or not w.shape == r.shape == v.shape or not len(w):
         raise CJEError(
             "weights, rewards and variances must be one-dimensional and of one length",

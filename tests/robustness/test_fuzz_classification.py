@@ -1,0 +1,106 @@
+"""Top-label calibration and calibration metrics under the fuzz rule.
+
+scikit-learn's own checks may refuse an input with a ValueError, of which CJEError is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.dummy import DummyClassifier
+from sklearn.naive_bayes import GaussianNB
+
+from cje import classification as c
+from tests.robustness.fuzzing import columns, fuzz, holds_rule, sizes
+
+SKLEARN = (ValueError, TypeError)  # check_array raises TypeError for complex and None input
+BINARY = [
+    "brier_score", "corp_decomposition", "debiased_ece", "expected_calibration_error",
+    "kolmogorov_smirnov_error", "kolmogorov_smirnov_test", "kuiper_error", "kuiper_test",
+    "maximum_calibration_error", "smooth_ece", "spiegelhalter_test", "spiegelhalter_z",
+    "calibration_curve",
+]  # fmt: skip
+MANY = ["class_wise_ece", "confidence_ece", "mean_top_label_ece", "top_label_ece"]
+
+
+@pytest.mark.parametrize("name", BINARY)
+@fuzz(60)
+@given(data=st.data(), n=sizes)
+def test_binary_metrics(name: str, data: Any, n: int) -> None:
+    y = data.draw(columns(n) | st.just(np.arange(n) % 2) | st.just(np.zeros(n)))
+    p, w = data.draw(columns(n)), data.draw(st.none() | columns(n))
+    holds_rule(lambda: getattr(c, name)(y, p, sample_weight=w))
+
+
+@st.composite
+def probabilities(draw: st.DrawFn, n: int) -> Any:
+    """Rows of three probabilities, mostly sound."""
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    made = rng.dirichlet(np.full(3, draw(st.sampled_from([0.01, 1.0]))), n)
+    spoil = draw(st.sampled_from(["", "", "", "cell", "sum", "flat", "text"]))
+    if spoil == "cell" and n:
+        made[0, 1] = draw(st.sampled_from([np.nan, np.inf, -0.2, 2.0]))
+    return {"sum": made * 2, "flat": made.ravel(), "text": [["a"] * 3] * n}.get(spoil, made)
+
+
+@pytest.mark.parametrize("name", MANY)
+@fuzz(60)
+@given(data=st.data(), n=sizes)
+def test_metrics_of_many_classes(name: str, data: Any, n: int) -> None:
+    y = data.draw(st.sampled_from([np.arange(n) % 3, np.zeros(n), ["a"] * n, np.full(n, 7)]))
+    labels = data.draw(st.sampled_from([None, [0, 1, 2], ["a", "b", "c"], [0, 0, 1]]))
+    p = data.draw(probabilities(n))
+    holds_rule(lambda: getattr(c, name)(y, p, labels=labels))
+
+
+@fuzz(60)
+@given(st.data(), sizes)
+def test_assessment(data: Any, n: int) -> None:
+    y = data.draw(st.just(np.arange(n) % 2) | columns(n))
+    p = data.draw(columns(n))
+    metric = getattr(c, data.draw(st.sampled_from(["expected_calibration_error", "brier_score"])))
+    holds_rule(lambda: c.assess(metric, y, p, n_draws=20))
+
+
+CALIBRATORS = [
+    c.BetaCalibrator, c.CenteredIsotonicCalibrator, c.HistogramCalibrator, c.IsotonicCalibrator,
+    c.SigmoidCalibrator, c.TemperatureCalibrator, c.VennAbersCalibrator,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
+@fuzz(60)
+@given(data=st.data(), n=sizes)
+def test_binary_calibrators(calibrator: Any, data: Any, n: int) -> None:
+    x = data.draw(columns(n))
+    y = data.draw(st.just(np.arange(n) % 2) | columns(n) | st.just(np.ones(n)))
+    new = data.draw(columns(4))
+    holds_rule(lambda: calibrator().fit(x, y).predict(new), refusals=SKLEARN)
+
+
+@pytest.mark.parametrize(
+    "kind", [c.TopLabelCalibrator, c.ConfidenceCalibrator, c.ClassWiseCalibrator]
+)
+@fuzz(60)
+@given(data=st.data(), n=sizes)
+def test_multiclass_calibrators(kind: Any, data: Any, n: int) -> None:
+    feature = data.draw(columns(n))
+    y = data.draw(
+        st.sampled_from([np.arange(n) % 3, np.arange(n) % 2, np.zeros(n), ["a", "b"] * n])
+    )
+    method = data.draw(st.sampled_from(["sigmoid", "isotonic", "beta", "temperature", "magic"]))
+    base = data.draw(st.sampled_from([GaussianNB(), DummyClassifier(), None]))
+
+    def work() -> Any:
+        x = np.column_stack([feature, feature]) if np.ndim(feature) == 1 else feature
+        model = kind(base, calibrator=method, cv=data.draw(st.sampled_from([2, 5])))
+        made = model.fit(x, y).predict_proba(x)
+        np.testing.assert_allclose(made.sum(axis=1), 1.0, rtol=1e-9)
+        return made
+
+    with np.errstate(all="ignore"):  # GaussianNB overflows on huge features
+        holds_rule(work, refusals=SKLEARN)

@@ -1,0 +1,66 @@
+"""Survival metrics under the fuzz rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cje import survival as s
+from tests.robustness.fuzzing import columns, fuzz, holds_rule, masks, sizes
+
+TIMED = [
+    "brier_score", "calibration_slope", "harrell_c", "integrated_calibration_index",
+    "observed_expected_at_horizon", "time_dependent_auc", "uno_c", "calibration_curve",
+    "recalibrate", "fit_baseline",
+]  # fmt: skip
+
+
+def _follow_up(data: Any, n: int) -> tuple[Any, Any]:
+    time = data.draw(columns(n, low=0.01, high=data.draw(st.sampled_from([1.0, 1e-8, 1e12]))))
+    return time, data.draw(masks(n) | columns(n))
+
+
+@pytest.mark.parametrize("name", TIMED)
+@fuzz(60)
+@given(data=st.data(), n=sizes)
+def test_metrics_of_follow_up(name: str, data: Any, n: int) -> None:
+    predicted = data.draw(columns(n) | columns(n, low=-800.0, high=800.0))
+    time, event = _follow_up(data, n)
+    options: dict[str, Any] = {}
+    if name in TIMED[:7] and data.draw(st.booleans()):
+        options["sample_weight"] = data.draw(columns(n))
+    holds_rule(
+        lambda: getattr(s, name)(predicted, time, event, **options),
+        missing=("censoring_p", "lower", "upper", "band"),
+    )
+
+
+@pytest.mark.parametrize("name", ["calibration_in_the_large", "d_calibration"])
+@fuzz(60)
+@given(data=st.data(), n=sizes)
+def test_metrics_of_own_survival(name: str, data: Any, n: int) -> None:
+    own, (_, event) = data.draw(columns(n)), _follow_up(data, n)
+    holds_rule(lambda: getattr(s, name)(own, event))
+
+
+@fuzz(60)
+@given(st.data(), sizes, st.sampled_from([None, 0.5, -1.0, float("nan"), 1e9]))
+def test_the_bootstrap(data: Any, n: int, horizon: float | None) -> None:
+    time, event = _follow_up(data, n)
+    own, risk, at = data.draw(columns(n)), data.draw(columns(n)), data.draw(columns(n))
+    holds_rule(lambda: s.bootstrap_calibration(own, risk, at, time, event, horizon, n_draws=10),
+               missing=("slope", "ici", "in_the_large"))  # fmt: skip
+
+
+@fuzz(60)
+@given(st.data(), sizes)
+def test_curves_over_times(data: Any, n: int) -> None:
+    time, event = _follow_up(data, n)
+    grid = np.linspace(0.1, 0.9, 3)
+    table = np.sort(np.random.default_rng(n).random((n, 3)), axis=1)[:, ::-1]
+    holds_rule(lambda: s.integrated_brier_score(table, grid, time, event))
+    holds_rule(lambda: s.km_calibration(table, grid, time, event))

@@ -1,0 +1,67 @@
+"""The uncertainty-aware estimator under the fuzz rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cje.data import JudgeScore, JudgeScores
+from cje.uncertainty import (
+    UncertaintyAwareDRCPO,
+    UncertaintyEstimatorConfig,
+    adaptive_shrinkage,
+    apply_shrinkage,
+    calibrate_scores_isotonic,
+    calibrate_variance_gamma,
+    compute_optimal_shrinkage,
+    covariance_shrinkage,
+)
+from tests.robustness.fuzzing import columns, fuzz, holds_rule, masks, sizes
+
+
+@fuzz(120)
+@given(
+    st.data(), sizes, st.sampled_from(["optimal", "adaptive", "fixed", "covariance"]),
+    st.integers(2, 6),
+)  # fmt: skip
+def test_the_estimator(data: Any, n: int, method: Any, folds: int) -> None:
+    labels = data.draw(columns(n))
+    if isinstance(labels, np.ndarray) and labels.shape == (n,) and labels.dtype.kind == "f":
+        labels = np.where(data.draw(masks(n)), labels, np.nan)
+    weights = data.draw(columns(n, high=3.0))
+    if data.draw(st.booleans()) and isinstance(weights, np.ndarray) and weights.shape == (n,):
+        weights = np.stack([weights, np.ones(n)], axis=1)
+    mean, variance = data.draw(columns(n)), data.draw(columns(n, high=0.25))
+    options = {"prompt_ids": [f"p{i // 2}" for i in range(n)]} if data.draw(st.booleans()) else {}
+
+    def work() -> Any:
+        config = UncertaintyEstimatorConfig(k_folds=folds, shrinkage_method=method)
+        result = UncertaintyAwareDRCPO(config).fit(
+            judge_scores=JudgeScores(mean, variance), oracle_rewards=labels,
+            importance_weights=weights, **options,
+        )  # fmt: skip
+        result.summary()
+        return [policy.estimate for policy in result.policies], result.influence.values
+
+    holds_rule(work)
+
+
+@fuzz(100)
+@given(st.data(), sizes)
+def test_the_parts(data: Any, n: int) -> None:
+    w, r, v = data.draw(columns(n, high=3.0)), data.draw(columns(n)), data.draw(columns(n))
+    holds_rule(lambda: compute_optimal_shrinkage(w, r, v))
+    holds_rule(lambda: covariance_shrinkage(w, r, v))
+    holds_rule(lambda: adaptive_shrinkage(w, v, 0.2))
+    holds_rule(lambda: apply_shrinkage(w, v, data.draw(st.sampled_from([0.0, 0.5, 1e9, -1.0]))))
+    holds_rule(lambda: calibrate_variance_gamma(r, w, v))
+    holds_rule(lambda: calibrate_scores_isotonic(JudgeScores(r, v), w))
+
+
+@fuzz(100)
+@given(st.floats(), st.floats())
+def test_one_score(mean: float, variance: float) -> None:
+    holds_rule(lambda: JudgeScore(mean, variance))
