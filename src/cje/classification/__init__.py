@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cje.classification.parametric import BetaCalibrator as BetaCalibrator
     from cje.classification.parametric import SigmoidCalibrator as SigmoidCalibrator
     from cje.classification.parametric import TemperatureCalibrator as TemperatureCalibrator
+    from cje.classification.report import classification_report as classification_report
     from cje.classification.smooth import smooth_ece as smooth_ece
     from cje.classification.smooth import smooth_ece_at as smooth_ece_at
     from cje.classification.stepwise import CenteredIsotonicCalibrator as CenteredIsotonicCalibrator
@@ -88,6 +89,7 @@ _HOME = {
     "maximum_calibration_error": "ece",
     "mean_top_label_ece": "ece",
     "top_label_ece": "ece",
+    "classification_report": "report",
     "smooth_ece": "smooth",
     "smooth_ece_at": "smooth",
     "VerdictCalibrator": "verdicts",

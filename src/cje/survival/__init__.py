@@ -15,6 +15,7 @@ from cje.survival.ici import CalibrationIndex, calibration_curve, integrated_cal
 from cje.survival.in_the_large import calibration_in_the_large, observed_expected_at_horizon
 from cje.survival.optimism import OptimismCorrected, SurvivalModel, optimism_corrected
 from cje.survival.recalibrate import BaselineHazard, Recalibration, fit_baseline, recalibrate
+from cje.survival.report import survival_report
 from cje.survival.result import MetricEstimate
 from cje.survival.sample import SurvivalSample, survival_sample
 from cje.survival.slope import calibration_slope, from_survival
@@ -45,6 +46,7 @@ __all__ = [
     "observed_expected_at_horizon",
     "optimism_corrected",
     "recalibrate",
+    "survival_report",
     "survival_sample",
     "time_dependent_auc",
     "uno_c",

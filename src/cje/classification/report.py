@@ -1,0 +1,90 @@
+"""A report of classifier calibration, from the same parts as every other report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cje.classification.assessment import Assessment
+from cje.inference import CalibrationCurve
+from cje.report import Answer, CurvePart, Part, Report, Section, Table
+from cje.report.wording import interval, number, p_value
+
+__all__ = ["classification_report"]
+
+_MOST_CURVES = 24
+
+
+def classification_report(
+    assessments: Sequence[Assessment],
+    curves: Mapping[str, CalibrationCurve] | None = None,
+    *,
+    title: str = "Classifier calibration",
+    subtitle: str = "",
+) -> Report:
+    """A page of calibration metrics, each beside what a calibrated model would score.
+
+    Parameters
+    ----------
+    assessments : sequence of Assessment
+        From `assess`, in reading order.
+    curves : mapping name -> CalibrationCurve, optional
+        From `calibration_curve`, `confidence_curve` or `top_label_curves`.
+    title, subtitle : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cje.classification import assess, calibration_curve, expected_calibration_error
+    >>> p = np.random.default_rng(0).random(500)
+    >>> wrong = assess(expected_calibration_error, p < 0.5, p)
+    >>> page = classification_report([wrong], {"all": calibration_curve(p < 0.5, p)}).to_html()
+    >>> "is miscalibrated" in page
+    True
+    """
+    parts: list[Part] = [_table(assessments)]
+    drawn = list((curves or {}).items())
+    if drawn:
+        shown = tuple(
+            CurvePart(str(name), curve, None, f"{curve.band} {curve.level:.0%} band".capitalize())
+            for name, curve in drawn[:_MOST_CURVES]
+        )
+        left = len(drawn) - len(shown)
+        note = f"{left} more curves are not drawn." if left else ""
+        parts.append(Section("Reliability", shown, note))
+    return Report(title, tuple(parts), subtitle, _answer(assessments))
+
+
+def _table(assessments: Sequence[Assessment]) -> Table:
+    rows = tuple(
+        (
+            a.metric.replace("_", " "),
+            number(a.value),
+            interval(*a.interval),
+            number(a.null.mean),
+            p_value(a.null.p_value),
+            f"{a.n:,}",
+        )
+        for a in assessments
+    )
+    return Table(
+        "Metrics",
+        ("metric", "value", "interval", "a calibrated model", "test", "rows"),
+        rows,
+        frozenset(range(1, 6)),
+        "Most metrics are positive for a calibrated model too: compare with its column.",
+    )
+
+
+def _answer(assessments: Sequence[Assessment]) -> Answer:
+    can, cannot = [], []
+    for a in assessments:
+        words = (
+            f"{a.metric.replace('_', ' ')} {number(a.value)} ({interval(*a.interval)}), a "
+            f"calibrated model would score {number(a.null.mean)} ({p_value(a.null.p_value)})"
+        )
+        if a.null.p_value < 1.0 - a.interval.level:
+            can.append(f"The model is miscalibrated: {words}.")
+        else:
+            cannot.append(f"That the model is miscalibrated: {words}.")
+    steps = ("Recalibrate on held-out rows (cje.classification) and assess again on others.",)
+    return Answer(tuple(can), tuple(cannot), steps if can else ())
