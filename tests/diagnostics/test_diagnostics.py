@@ -61,6 +61,9 @@ def test_even_weights_give_no_finding_and_clipping_is_reported():
     assert weight_findings(weight_diagnostics("p", weights)) == []
     clipped = weight_findings(weight_diagnostics("p", weights, n_clipped=3))
     assert [f.code for f in clipped] == ["clipped-ratios"]
+    assert clipped[0].severity is Severity.WARNING
+    cut = weight_findings(weight_diagnostics("p", weights, n_clipped=3, n_above=1))
+    assert [(f.code, f.severity) for f in cut] == [("clipped-ratios", Severity.REFUSE)]
 
 
 def test_a_constant_factor_in_the_weights_is_found():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +249,67 @@ def test_identical_weights_are_an_error_that_explains_the_forgotten_step():
     assert allowed.estimates[0] == pytest.approx(allowed.estimates[1])
 
 
+def test_ratios_cut_at_the_clip_are_refused_and_weights_that_all_sit_there_are_an_error():
+    """Cut weights look even: without a gate of their own they would pass the one on ESS."""
+    sim, _ = make(n=300, n_labels=80)
+    data = sim.dataset
+    half = data.target_policy_logprobs.copy()
+    half[:150, 0] += 60.0
+    cut = PrecomputedSampler(data.with_columns(target_policy_logprobs=half))
+    for name in NAMES:
+        assert set(estimate(name, sim, cut).refused()) == {"near"}, name
+    everywhere = data.target_policy_logprobs + np.linspace(40.0, 60.0, 300)[:, None]
+    with pytest.raises(CJEError, match="identical"):
+        SNIPSEstimator(
+            PrecomputedSampler(data.with_columns(target_policy_logprobs=everywhere))
+        ).fit_and_estimate()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_identical_labels_are_no_proof_of_certainty(name):
+    sim, _ = make(n=300, n_labels=60)
+    data = sim.dataset
+    ones = PrecomputedSampler(
+        data.with_columns(oracle_label=np.where(np.isnan(data.oracle_label), np.nan, 1.0))
+    )
+    for low, high in estimate(name, sim, ones).ci():
+        assert low < 0.96
+        assert high >= 1.0
+
+
+def test_a_constant_judge_is_refused_except_where_labels_are_reweighted():
+    sim, _ = make(n=400, n_labels=200)
+    flat = PrecomputedSampler(sim.dataset.with_columns(judge_score=np.full(400, 0.5)))
+    sim = replace(sim, fresh=sim.fresh.with_columns(judge_score=np.full(800, 0.5)))
+    for name in NAMES:
+        refused = estimate(name, sim, flat).refused()
+        assert set(refused) == (set() if name == "tr-cpo" else {"near", "moderate"}), name
+
+
+def test_scores_read_on_different_ranges_are_an_error():
+    sim, sampler = make(n=200, n_labels=50)
+    other = sim.fresh.with_columns(judge_scale="0-10")
+    with pytest.raises(CJEError, match="one calibration cannot serve both"):
+        DRCPOEstimator(sampler, other).fit_and_estimate()
+
+
+def test_recorded_propensities_count_however_small_and_must_be_complete():
+    """One label in two hundred, chosen by score: a floor of 1% would undo the design."""
+    sim, _ = make(n=20_000, n_labels=100, targets={"t": 0.9}, labelling="mar")
+    data = sim.dataset
+    assert data.label_propensity.min() < 0.003
+    same = SNIPSEstimator(PrecomputedSampler(data)).fit_and_estimate()
+    tenfold = data.with_columns(label_propensity=10 * data.label_propensity)
+    larger = SNIPSEstimator(PrecomputedSampler(tenfold)).fit_and_estimate()
+    np.testing.assert_allclose(same.estimates, larger.estimates, atol=1e-12)
+    gaps = data.label_propensity.copy()
+    gaps[np.argmax(data.is_labelled)] = np.nan
+    with pytest.raises(CJEError, match="no label_propensity"):
+        SNIPSEstimator(
+            PrecomputedSampler(data.with_columns(label_propensity=gaps))
+        ).fit_and_estimate()
+
+
 def test_two_clones_differ_by_nothing():
     sim, _ = make(n=400, targets={"a": 0.6})
     column = sim.dataset.target_policy_logprobs[:, 0]
@@ -281,7 +343,7 @@ def test_too_few_labels_missing_draws_and_bad_options_are_explained():
         DRCPOEstimator(sampler, only_near).fit_and_estimate()
     with pytest.raises(CJEError, match="unknown component"):
         StackedDREstimator(sampler, sim.fresh, components=("magic",))
-    with pytest.raises(CJEError, match="unknown covariate"):
+    with pytest.raises(CJEError, match="no such covariate"):
         SNIPSEstimator(sampler, covariates=["length"]).fit_and_estimate()
 
 

@@ -104,7 +104,19 @@ def weight_findings(
                 d,
             )
         )
-    if d.n_clipped:
+    if d.n_above:
+        found.append(
+            _finding(
+                "clipped-ratios",
+                f"{d.n_above} of {d.n} log-ratios were cut at the hard clip, so that the largest "
+                "weights no longer compare with the others",
+                Severity.REFUSE,
+                "check that both log-probs are of the same response, template and tokens: a ratio "
+                "of that size is next to impossible",
+                d,
+            )
+        )
+    elif d.n_clipped:
         found.append(
             _finding(
                 "clipped-ratios",

@@ -84,8 +84,8 @@ class WeightDiagnostics:
         Mean of the unnormalised weights, 1 in expectation where the log-probs are right.
     mean_weight_se : float
         Its standard error.
-    n_clipped : int
-        Log-ratios moved by the hard clip.
+    n_clipped, n_above : int
+        Log-ratios moved by the hard clip, and those of them cut from above.
     """
 
     policy: str
@@ -99,6 +99,7 @@ class WeightDiagnostics:
     mean_weight: float
     mean_weight_se: float
     n_clipped: int = 0
+    n_above: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types (an infinite tail index becomes None)."""
@@ -108,7 +109,7 @@ class WeightDiagnostics:
 
 
 def weight_diagnostics(
-    policy: str, weights: FloatArray, *, n_clipped: int = 0
+    policy: str, weights: FloatArray, *, n_clipped: int = 0, n_above: int = 0
 ) -> WeightDiagnostics:
     """Diagnostics of the unnormalised weights of one policy.
 
@@ -138,6 +139,7 @@ def weight_diagnostics(
         mean_weight=total / n,
         mean_weight_se=float(weights.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0,
         n_clipped=n_clipped,
+        n_above=n_above,
     )
 
 

@@ -30,7 +30,8 @@ class CalibratedIPS(OffPolicyEstimator):
     oracle_slice_config : OracleSliceConfig, optional
         With ``enable_augmentation=True`` the label part is the mean of ``(L / pi) W (Y - f(S))``
         with the raw weights (``use_projected_weights``: m(S) in place of W) and belongs to the
-        influence function; no jackknife is added.
+        influence function; no jackknife is added. Rewards are cross-fitted whatever
+        ``enable_cross_fit`` says: without that the residuals would be too small.
     simcal_config : SimcalConfig, optional
 
     Notes
@@ -49,6 +50,7 @@ class CalibratedIPS(OffPolicyEstimator):
     ) -> None:
         if oracle_slice_config is not None:
             options.setdefault("use_mar", oracle_slice_config.use_mar)
+            options.setdefault("min_pi", oracle_slice_config.min_pi)
         super().__init__(*args, **options)
         self.oracle_slice_config = oracle_slice_config
         self.simcal_config = simcal_config

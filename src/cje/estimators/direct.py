@@ -15,11 +15,18 @@ from cje.data.folds import get_folds
 from cje.errors import CJEError
 from cje.estimators.direct_findings import cell_findings, judge_curve
 from cje.estimators.evidence import Evidence
+from cje.estimators.identical_labels import unseen_variance
 from cje.estimators.label_predictor import fit_label_predictor
 from cje.estimators.plug_in import label_influence
 from cje.estimators.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
 from cje.estimators.result import EstimationResult
-from cje.estimators.rows import cells_of, covariate_matrix, draw_weights, require_scores
+from cje.estimators.rows import (
+    cells_of,
+    covariate_matrix,
+    draw_weights,
+    require_same_judge_scale,
+    require_scores,
+)
 from cje.inference import InfluenceEstimate, fold_jackknife_covariance
 from cje.kernels.clusters import cluster_sums
 
@@ -164,6 +171,9 @@ class DirectEstimator:
         parts = [(data, rows, self._x)]
         for extra in self.calibration_data:
             require_scores(extra, "calibration data")
+            require_same_judge_scale(
+                data.judge_scale, extra, "the calibration data", "the fresh draws"
+            )
             own = np.flatnonzero(extra.is_labelled)
             parts.append((extra, own, covariate_matrix(extra, self.covariates)))
         scores = np.concatenate([d.judge_score[r] for d, r, _ in parts])
@@ -267,7 +277,7 @@ class DirectEstimator:
             slope,
             None if variance <= 0 else 1.0 - spread / variance,
             variance,
-            _unseen_variance(n) if np.ptp(cell.label) == 0.0 else 0.0,
+            unseen_variance(n) if np.ptp(cell.label) == 0.0 else 0.0,
             None,
         )
 
@@ -375,16 +385,6 @@ class DirectEstimator:
 def done_constant(done: list[_Cell]) -> list[bool]:
     """Which cells have labels that are all the same."""
     return [cell.unseen_variance > 0 for cell in done]
-
-
-def _unseen_variance(n: int) -> float:
-    r"""Variance granted to n identical labels, which show none.
-
-    A mean :math:`\mu` above a label at the bottom of the range gives n such labels with
-    probability at most :math:`(1 - \mu)^n`, which is 2.5% at about :math:`3.69 / n`. The variance
-    puts the normal limit there.
-    """
-    return float((3.69 / 1.96 / n) ** 2)
 
 
 def _inverse_propensity(parts: list[tuple[Dataset, IntArray]]) -> FloatArray | None:

@@ -67,13 +67,15 @@ class DRCPOEstimator(OffPolicyEstimator):
 
     name: ClassVar[str] = "dr-cpo"
     needs_fresh: ClassVar[bool] = True
-    heavy_tail_refuses: ClassVar[bool] = False
+    heavy_tail_refuses: bool = False
 
     def __init__(
         self, *args: Any, outcome_model: Callable[[], Regressor] | None = None, **options: Any
     ) -> None:
         super().__init__(*args, **options)
         self.outcome_model = outcome_model
+        if outcome_model is not None:  # averages W (R - q), not m(S) alone
+            self.heavy_tail_refuses = True
 
     def fit(self, problem: Problem) -> Fit:
         label_weights, _ = self.label_weights(problem)

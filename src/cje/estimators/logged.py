@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from cje.data import Codes, Dataset, PrecomputedSampler
 from cje.data.folds import get_folds
+from cje.data.scale import Scale
 from cje.diagnostics import check_weights_vary
 from cje.errors import CJEError
+from cje.estimators.rows import covariate_matrix, require_same_judge_scale
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["FreshDraws", "LoggedRows", "prepare_fresh", "prepare_logged"]
@@ -44,6 +46,8 @@ class LoggedRows:
     folds : int array (n,)
         Cross-fitting fold of the row's prompt.
     covariates : array (n, p), optional
+    judge_scale : Scale
+        Range the scores were on before.
     """
 
     policies: tuple[str, ...]
@@ -58,6 +62,7 @@ class LoggedRows:
     folds: IntArray
     n_folds: int
     covariates: FloatArray | None
+    judge_scale: Scale
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -92,35 +97,32 @@ def prepare_logged(
     covariates: Sequence[str] = (),
     same_as_logging: Sequence[str] = (),
     use_mar: bool = False,
-    min_pi: float = 0.01,
+    min_pi: float | None = None,
 ) -> LoggedRows:
-    """Check and collect the logged side of an off-policy problem."""
-    from cje.calibration.oracle_slice import labelling_propensity
+    """Check and collect the logged side of an off-policy problem.
 
+    `min_pi` is the least estimated labelling probability; by default a tenth of the labelled share.
+    """
     data = sampler.dataset
-    check_weights_vary(sampler.log_ratios(clipped=False), sampler.target_policies, same_as_logging)
+    # Of the clipped ratios: weights that all sit at the clip are as uninformative as equal ones.
+    check_weights_vary(sampler.log_ratios(), sampler.target_policies, same_as_logging)
     labels = sampler.oracle_labels()
     labelled = np.isfinite(labels)
     scores = sampler.judge_scores()
-    if data.label_propensity is not None:
-        propensity = np.maximum(data.label_propensity, min_pi)
-    elif labelled.any():
-        propensity = labelling_propensity(labelled, scores if use_mar else None, min_pi=min_pi)
-    else:
-        propensity = np.ones(len(labels))
     return LoggedRows(
         policies=sampler.target_policies,
         scores=scores,
         labels=labels,
         labelled=labelled,
-        propensity=propensity,
+        propensity=_propensity(data, labelled, scores if use_mar else None, min_pi),
         raw=sampler.weight_matrix(normalised=False),
         weights=sampler.weight_matrix(),
         clusters=data.prompt_id.codes,
         cluster_names=data.prompt_id.names,
         folds=get_folds(data.prompt_id, n_folds, seed),
         n_folds=n_folds,
-        covariates=_covariate_matrix(data, covariates),
+        covariates=covariate_matrix(data, covariates),
+        judge_scale=data.judge_scale,
     )
 
 
@@ -143,9 +145,10 @@ def prepare_fresh(
     if np.isnan(fresh.judge_score).any():
         row = int(np.argmax(np.isnan(fresh.judge_score)))
         raise CJEError("a fresh draw has no judge score", where=f"row {row} of the fresh draws")
+    require_same_judge_scale(logged.judge_scale, fresh, "the fresh draws", "the logged rows")
     codes, names = _align(fresh.prompt_id, logged.cluster_names)
     folds = get_folds(fresh.prompt_id, logged.n_folds, seed)
-    matrix = _covariate_matrix(fresh, covariates)
+    matrix = covariate_matrix(fresh, covariates)
     parts = []
     for name in logged.policies:
         rows = np.flatnonzero(fresh.policy.mask(name))
@@ -177,16 +180,25 @@ def _align(prompts: Codes, known: Sequence[str]) -> tuple[IntArray, tuple[str, .
     return lookup[prompts.codes], tuple(table)
 
 
-def _covariate_matrix(data: Dataset, names: Sequence[str]) -> FloatArray | None:
-    if not names:
-        return None
-    unknown = [name for name in names if name not in data.covariates]
-    if unknown:
-        raise CJEError(
-            "unknown covariate", value=unknown[0], hint=f"the data have {sorted(data.covariates)}"
-        )
-    matrix = np.column_stack([data.covariates[name] for name in names])
-    if not np.isfinite(matrix).all():
-        row, column = np.argwhere(~np.isfinite(matrix))[0]
-        raise CJEError("a covariate is missing", where=f"row {row}, {names[column]}")
-    return matrix
+def _propensity(
+    data: Dataset, labelled: BoolArray, scores: FloatArray | None, min_pi: float | None
+) -> FloatArray:
+    """Labelling probability of each row: as recorded, or estimated (given `scores`: MAR)."""
+    from cje.calibration.oracle_slice import labelling_propensity
+
+    known = data.label_propensity
+    if known is not None:
+        # Recorded probabilities are used as they are: a floor would undo the design where few rows
+        # are labelled.
+        missing = int(np.count_nonzero(~np.isfinite(known[labelled])))
+        if missing:
+            raise CJEError(
+                "a labelled row has no label_propensity",
+                value=missing,
+                hint="give the propensity of every labelled row, or drop the column",
+            )
+        return known
+    if not labelled.any():
+        return np.ones(len(labelled))
+    floor = 0.1 * float(labelled.mean()) if min_pi is None else min_pi
+    return labelling_propensity(labelled, scores, min_pi=floor)

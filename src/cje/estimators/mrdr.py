@@ -30,7 +30,7 @@ class MRDREstimator(OffPolicyEstimator):
 
     name: ClassVar[str] = "mrdr"
     needs_fresh: ClassVar[bool] = True
-    heavy_tail_refuses: ClassVar[bool] = False
+    heavy_tail_refuses: bool = False
 
     def fit(self, problem: Problem) -> Fit:
         weights, _ = self.label_weights(problem)

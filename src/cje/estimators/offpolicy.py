@@ -26,6 +26,7 @@ from cje.diagnostics import (
 from cje.errors import CJEError
 from cje.estimators.direct_findings import judge_curve
 from cje.estimators.evidence import Evidence
+from cje.estimators.identical_labels import unseen_variance
 from cje.estimators.label_term import LabelTerm, label_term
 from cje.estimators.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
 from cje.estimators.result import EstimationResult
@@ -127,6 +128,9 @@ class OffPolicyEstimator(ABC):
         Targets configured exactly like the logging policy (A/A checks): identical weights allowed.
     use_mar : bool
         Estimate the labelling propensity from the score where the data do not give it.
+    min_pi : float, optional
+        Least such estimate; a tenth of the labelled share by default. Recorded propensities are
+        used as they are.
     level : float
         Of the intervals.
     thresholds : GateThresholds, optional
@@ -136,7 +140,7 @@ class OffPolicyEstimator(ABC):
     needs_fresh: ClassVar[bool] = False
     # Estimators that average W times something unbounded in W cannot stand an infinite variance of
     # W; the others use W through its projection m(S) only, and a heavy tail is a warning there.
-    heavy_tail_refuses: ClassVar[bool] = True
+    heavy_tail_refuses: bool = True
     # Self-normalised estimates stay near [0, 1]; an unnormalised one may be anywhere.
     bounded: ClassVar[bool] = True
 
@@ -153,6 +157,7 @@ class OffPolicyEstimator(ABC):
         seed: int = 42,
         same_as_logging: Sequence[str] = (),
         use_mar: bool = False,
+        min_pi: float | None = None,
         level: float = 0.95,
         thresholds: GateThresholds | None = None,
     ) -> None:
@@ -173,6 +178,7 @@ class OffPolicyEstimator(ABC):
         self.seed = seed
         self.same_as_logging = tuple(same_as_logging)
         self.use_mar = use_mar
+        self.min_pi = min_pi
         self.level = level
         self.thresholds = thresholds or GateThresholds()
 
@@ -216,10 +222,7 @@ class OffPolicyEstimator(ABC):
         """The result on a prepared problem, which several estimators may share."""
         fit = self.fit(problem)
         scale = self.sampler.dataset.oracle_scale
-        extra = extra_df = None
-        if fit.leave_out is not None and self.oua_jackknife and len(fit.leave_out) >= 2:
-            extra = fold_jackknife_covariance(fit.leave_out)
-            extra_df = len(fit.leave_out) - 1.0
+        extra, extra_df = self._label_covariance(problem, fit)
         influence = InfluenceEstimate(
             problem.logged.policies,
             fit.values,
@@ -252,6 +255,25 @@ class OffPolicyEstimator(ABC):
             evidence=self._evidence(problem),
         )
 
+    def _label_covariance(
+        self, problem: Problem, fit: Fit
+    ) -> tuple[FloatArray | None, float | None]:
+        """What the labels add to the covariance, and its degrees of freedom."""
+        extra = df = None
+        if fit.leave_out is not None and self.oua_jackknife and len(fit.leave_out) >= 2:
+            extra = fold_jackknife_covariance(fit.leave_out)
+            df = len(fit.leave_out) - 1.0
+        if float(np.ptp(problem.logged.labels[problem.logged.labelled])) == 0.0:
+            unseen = np.diag([unseen_variance(n) for n in self._label_ess(problem)])
+            extra = unseen if extra is None else extra + unseen
+        return extra, df
+
+    def _label_ess(self, problem: Problem) -> list[float]:
+        """How many equally weighted labels each policy's are worth."""
+        rows = problem.logged.labelled
+        weights = self.label_weights(problem)[0][rows] / problem.logged.propensity[rows][:, None]
+        return [effective_sample_size(column) for column in weights.T]
+
     def _judge_curve(self, problem: Problem) -> CalibrationCurve:
         data = self.sampler.dataset
         occupied = np.unique(problem.logged.folds[problem.logged.labelled])
@@ -276,6 +298,7 @@ class OffPolicyEstimator(ABC):
             covariates=self.covariates,
             same_as_logging=self.same_as_logging,
             use_mar=self.use_mar,
+            min_pi=self.min_pi,
         )
         rewards = fit_rewards(logged, mode=self.calibration_mode)
         groups = label_groups(logged, self.oua_groups, self.seed)
@@ -296,7 +319,9 @@ class OffPolicyEstimator(ABC):
         weights = {}
         for k, name in enumerate(logged.policies):
             clip = self.sampler.clipped[name]
-            found = weight_diagnostics(name, logged.raw[:, k], n_clipped=clip.above + clip.below)
+            found = weight_diagnostics(
+                name, logged.raw[:, k], n_clipped=clip.above + clip.below, n_above=clip.above
+            )
             weights[name] = {
                 **found.to_dict(),
                 "labelled_ess": effective_sample_size(logged.weights[labelled, k]),
@@ -325,18 +350,28 @@ class OffPolicyEstimator(ABC):
         return diagnostics, findings
 
     def _label_gate(self, problem: Problem) -> list[Finding]:
-        """An estimate whose labels are worth only a handful is refused."""
-        label_weights, _ = self.label_weights(problem)
-        rows = problem.logged.labelled
+        """An estimate whose labels are worth only a handful is refused, as is a constant judge."""
         found = []
-        for k, name in enumerate(problem.logged.policies):
-            weight = label_weights[rows, k] / problem.logged.propensity[rows]
-            ess = effective_sample_size(weight)
+        logged = problem.logged
+        if float(np.ptp(logged.scores)) == 0.0 and self.label_weights(problem)[0] is not (
+            logged.weights
+        ):
+            found.append(
+                Finding(
+                    "constant-judge",
+                    "the judge gave every logged row the same score, so the calibration cannot "
+                    "tell a target's responses from the logged ones",
+                    Severity.REFUSE,
+                    "fix the judge's prompt or the parsing of its answers",
+                )
+            )
+        for name, ess in zip(logged.policies, self._label_ess(problem), strict=True):
             if ess < self.thresholds.labels_ess_refuse:
                 found.append(
                     Finding(
                         "low-label-ess",
-                        f"{int(rows.sum())} labels are worth an effective {ess:.1f} for it",
+                        f"{int(logged.labelled.sum())} labels are worth an effective {ess:.1f} "
+                        "for it",
                         Severity.REFUSE,
                         "label more logged rows, preferring those with large weights (record their "
                         "propensities), or label fresh draws of this policy and use the direct "

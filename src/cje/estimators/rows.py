@@ -9,9 +9,16 @@ from numpy.typing import NDArray
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
+from cje.data.scale import Scale
 from cje.errors import CJEError
 
-__all__ = ["cells_of", "covariate_matrix", "draw_weights", "require_scores"]
+__all__ = [
+    "cells_of",
+    "covariate_matrix",
+    "draw_weights",
+    "require_same_judge_scale",
+    "require_scores",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -28,6 +35,16 @@ def require_scores(data: Dataset, who: str) -> None:
             f"{who}: {int(missing.sum())} of {len(data)} rows have no judge_score",
             where=f"first at row {first + 1}, prompt {prompt}",
             hint="score them, or remove them on purpose before the analysis",
+        )
+
+
+def require_same_judge_scale(scale: Scale, other: Dataset, what: str, than: str) -> None:
+    """Scores of two files are comparable only where both were put on [0, 1] by the same range."""
+    if other.judge_scale != scale:
+        raise CJEError(
+            f"the judge scores of {what} were read on {other.judge_scale}, those of {than} on "
+            f"{scale}, so one calibration cannot serve both",
+            hint="state the range the judge scores on, e.g. judge_scale='1-5' (--judge-scale 1-5)",
         )
 
 

@@ -50,7 +50,7 @@ class StackedDREstimator(OffPolicyEstimator):
 
     name: ClassVar[str] = "stacked-dr"
     needs_fresh: ClassVar[bool] = True
-    heavy_tail_refuses: ClassVar[bool] = False
+    heavy_tail_refuses: bool = False
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ class TMLEEstimator(OffPolicyEstimator):
 
     name: ClassVar[str] = "tmle"
     needs_fresh: ClassVar[bool] = True
-    heavy_tail_refuses: ClassVar[bool] = False
+    heavy_tail_refuses: bool = False
 
     def fit(self, problem: Problem) -> Fit:
         label_weights, inside = self.label_weights(problem)

@@ -38,7 +38,7 @@ class TRCPOEstimator(DRCPOEstimator):
     """
 
     name: ClassVar[str] = "tr-cpo"
-    heavy_tail_refuses: ClassVar[bool] = True
+    heavy_tail_refuses: bool = True
 
     def __init__(self, *args: Any, label_weight: str = "raw", **options: Any) -> None:
         if label_weight not in ("raw", "projected"):
