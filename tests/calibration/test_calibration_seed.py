@@ -224,11 +224,23 @@ def test_low_oracle_coverage_is_found_with_the_remedies() -> None:
     assert any(f["code"] == "low-oracle-coverage" for f in stored)
 
 
-@pytest.mark.parametrize("rubbish", [None, "x", [], [[1, 2], [3]], np.array(["a"]), [float("inf")]])
-def test_rubbish_of_any_kind_is_a_value_error(rubbish: object) -> None:
+RUBBISH = [None, "x", [], {}, 3, object(), [[1, 2], [3]], np.array(["a"]), [float("inf")]]
+
+
+@pytest.mark.parametrize("rubbish", RUBBISH, ids=repr)
+def test_rubbish_of_any_kind_is_a_clear_error(rubbish: object) -> None:
     from cje import calibration as c
 
     for call in (
+        lambda: c.FlexibleCalibrator().fit(rubbish, rubbish),
+        lambda: c.calibrate_dataset(rubbish),
+        lambda: c.augmentation(rubbish, rubbish, rubbish, rubbish, rubbish),
+        lambda: c.labelling_propensity(rubbish),
+        lambda: c.weight_given_score(rubbish, rubbish),
+        lambda: c.projection_influence(rubbish, rubbish, rubbish, rubbish),
+        lambda: c.fit_reward_model(rubbish, rubbish),
+        lambda: c.SIMCalibrator(rubbish if rubbish is not None else "x"),
+        lambda: c.JudgeCalibrator.from_json(rubbish),
         lambda: c.JudgeCalibrator().fit(rubbish, rubbish),
         lambda: c.JudgeCalibrator().fit_transform(rubbish, rubbish),
         lambda: c.JudgeCalibrator().fit_cv(rubbish, rubbish),
@@ -236,5 +248,30 @@ def test_rubbish_of_any_kind_is_a_value_error(rubbish: object) -> None:
         lambda: c.calibrate_to_target_mean(rubbish),
         lambda: c.calibrate_from_raw_data(rubbish),
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(CJEError):
+            call()
+
+
+@pytest.mark.parametrize("rubbish", ["x", object(), float("nan"), -1, []], ids=repr)
+def test_rubbish_settings_are_clear_errors(rubbish: object) -> None:
+    from cje import calibration as c
+
+    s = np.linspace(0, 1, 30)
+    for call in (
+        *(
+            lambda name=name: c.SimcalConfig(**{name: rubbish})
+            for name in ("ess_floor", "var_cap", "baseline_shrink", "ridge_lambda", "n_folds")
+        ),
+        lambda: c.OracleSliceConfig(min_pi=rubbish),
+        lambda: c.calibrate_to_target_mean(s, target_mean=rubbish),
+        lambda: c.calibrate_to_target_mean(s, max_variance_ratio=rubbish),
+        lambda: c.JudgeCalibrator(calibration_mode=rubbish).fit(s, s),
+        lambda: c.JudgeCalibrator(cv=rubbish).fit(s, s),
+        lambda: c.JudgeCalibrator().fit_cv(s, s, n_folds=rubbish),
+        lambda: c.JudgeCalibrator().fit_cv(s, s, prompt_ids=rubbish),
+        lambda: c.JudgeCalibrator().fit(s, s, covariates=rubbish),
+        lambda: c.JudgeCalibrator().fit(s, s, sample_weight=rubbish),
+        lambda: c.JudgeCalibrator().fit(s, s, folds=rubbish),
+    ):
+        with pytest.raises(CJEError):
             call()

@@ -288,3 +288,31 @@ def test_raw_records_are_calibrated_without_being_changed() -> None:
         calibrate_from_raw_data([{"judge_score": "high"}])
     with pytest.raises(CJEError, match="No records"):
         calibrate_from_raw_data([])
+
+
+@pytest.mark.parametrize("levels", [None, 6])
+def test_row_order_moves_nothing_without_prompt_ids(levels: int | None) -> None:
+    rng = np.random.default_rng(5)
+    score = rng.random(200)
+    label = np.clip(score - 0.6 * (score > 0.7) + 0.2 * rng.standard_normal(200), 0, 1)
+    if levels is not None:  # many equal rows: judges and people use few numbers
+        score, label = np.rint(score * levels) / levels, np.rint(label)
+    label[::3] = np.nan
+    straight = JudgeCalibrator().fit_cv(score, label)
+    for _ in range(5):
+        order = rng.permutation(200)
+        shuffled = JudgeCalibrator().fit_cv(score[order], label[order])
+        np.testing.assert_array_equal(shuffled.calibrated_scores, straight.calibrated_scores[order])
+        assert shuffled.oof_rmse == pytest.approx(straight.oof_rmse, abs=1e-12)
+        assert JudgeCalibrator().fit(score[order], label[order]).selected_mode == (
+            straight.selected_mode
+        )
+
+
+def test_equal_rows_do_not_share_a_fold() -> None:
+    score, label = np.repeat([0.2, 0.8], 500), np.tile([0.0, 1.0], 500)
+    folds = JudgeCalibrator().fit_cv(score, label).fold_ids
+    for s in (0.2, 0.8):
+        for y in (0.0, 1.0):
+            held = np.bincount(folds[(score == s) & (label == y)], minlength=5)
+            assert held.min() > 25  # 50 expected of 250; all in one fold would leave zeros

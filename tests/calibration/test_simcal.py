@@ -118,6 +118,29 @@ def test_row_order_moves_nothing() -> None:
     assert np.allclose(shuffled, straight[order], atol=1e-12, rtol=0)
 
 
+@pytest.mark.parametrize("levels", [3, 10])
+@pytest.mark.parametrize("few_weights", [False, True])
+def test_row_order_moves_nothing_where_scores_are_tied(levels: int, few_weights: bool) -> None:
+    rng = np.random.default_rng(levels)
+    score = rng.integers(0, levels, 300) / (levels - 1)
+    weights = rng.integers(1, 4, (300, 2)) * 1.0 if few_weights else rng.lognormal(size=(300, 2))
+    straight, _ = SIMCalibrator().transform(weights, score, rewards=score)
+    for _ in range(5):
+        order = rng.permutation(300)
+        shuffled, _ = SIMCalibrator().transform(weights[order], score[order], rewards=score[order])
+        assert np.allclose(shuffled, straight[order], atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e250])
+def test_the_scale_of_the_weights_does_not_matter(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    score, weights = rng.random(400), rng.lognormal(size=400)
+    plain, info = SIMCalibrator().transform(weights, score)
+    scaled, same = SIMCalibrator().transform(weights * scale, score)
+    assert np.allclose(scaled, plain, rtol=1e-9)
+    assert same["ess_before"] == pytest.approx(info["ess_before"])
+
+
 def test_single_row_constant_scores_and_zeros_work() -> None:
     assert SIMCalibrator().transform([3.0], [0.5])[0].tolist() == [1.0]
     same, _info = SIMCalibrator(SimcalConfig(include_baseline=False)).transform(

@@ -102,7 +102,7 @@ def test_the_blend_meets_its_cap_to_a_tenth_of_a_percent() -> None:
         ([], None, "non-empty"),
         ([1.0, np.nan], None, "row 1"),
         ([1.0, -2.0], None, "row 1"),
-        ([1.0, 2.0], [0.1], "one value a weight"),
+        ([1.0, 2.0], [0.1], "ordering_index must have one value a row"),
         ([1.0, 2.0], [0.1, np.inf], "ordering_index is not finite"),
     ],
 )

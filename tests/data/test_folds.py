@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, chi2_contingency, chisquare
 
-from cje.data.folds import get_fold, get_folds, get_row_folds
+from cje.data.folds import get_content_folds, get_fold, get_folds, get_row_folds
 from cje.errors import CJEError
 
 IDS = [f"p{i}" for i in range(20_000)]
@@ -151,6 +151,31 @@ def test_row_folds_are_balanced_and_do_not_depend_on_the_number_of_rows():
     np.testing.assert_array_equal(get_row_folds(100, 5, 9), folds[:100])
     assert chisquare(np.bincount(folds, minlength=5)).pvalue > 1e-4
     assert independence(folds, get_row_folds(10_000, 5, 10)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("distinct", [1, 40, 2000, 20_000])
+def test_content_folds_follow_the_rows_and_scatter_equal_ones(distinct):
+    rng = np.random.default_rng(distinct)
+    x = rng.integers(0, distinct, 20_000) / 64
+    y = np.where(x > 1, np.nan, x)
+    folds = get_content_folds([x, y], 5, 9)
+    assert chisquare(np.bincount(folds, minlength=5)).pvalue > 1e-4
+    assert independence(folds, get_content_folds([x, y], 5, 10)).pvalue > 1e-4
+    order = rng.permutation(20_000)
+    shuffled = get_content_folds([x[order], y[order]], 5, 9)
+    # Equal rows may change places among themselves: compare how many of each lie in each fold.
+    expected = np.unique(np.stack([x, folds]), axis=1, return_counts=True)
+    found = np.unique(np.stack([x[order], shuffled]), axis=1, return_counts=True)
+    np.testing.assert_array_equal(expected[0], found[0])
+    np.testing.assert_array_equal(expected[1], found[1])
+
+
+def test_content_folds_know_one_zero_and_one_nan():
+    x = np.random.default_rng(0).random(50)
+    other = np.frombuffer(np.array([0xFFF8000000000001], dtype=np.uint64).tobytes())
+    for a, b in ((0.0, -0.0), (np.nan, other[0])):
+        left, right = (get_content_folds([x, np.full(50, v)], 5) for v in (a, b))
+        np.testing.assert_array_equal(left, right)
 
 
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "5", None, 2**31])

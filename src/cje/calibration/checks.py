@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 
-__all__ = ["float_array", "n_rows"]
+__all__ = ["bool_array", "finite_column", "float_array", "is_number", "n_rows"]
 
 
-def float_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """`values` as float64, of any shape."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CJEError(f"{name} must hold numbers", value=type(values).__name__) from error
+def finite_column(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+    """`n` finite numbers, or an error that names the row."""
+    column = float_array(name, values)
+    if column.shape != (n,):
+        raise CJEError(
+            f"{name} must have one value a row", value=column.shape, hint=f"there are {n} rows"
+        )
+    bad = ~np.isfinite(column)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise CJEError(f"{name} is not finite", where=f"row {row}", value=float(column[row]))
+    return column
+
+
+def bool_array(name: str, values: ArrayLike) -> NDArray[np.bool_]:
+    """True and false, or 1 and 0; a NaN or a label is neither."""
+    if isinstance(values, np.ndarray) and values.dtype == bool:
+        return values
+    numbers = float_array(name, values)
+    if not np.isin(numbers, (0.0, 1.0)).all():
+        raise CJEError(f"{name} must hold true and false", value=type(values).__name__)
+    return np.asarray(numbers == 1.0)
+
+
+def is_number(value: Any) -> bool:
+    """A finite int or float, Python's or NumPy's."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(-np.inf < value < np.inf)
 
 
 def n_rows(name: str, values: ArrayLike) -> int:
-    """Length of the first axis."""
-    shape = np.shape(values)
-    if not shape:
-        raise CJEError(f"{name} must be an array", value=values)
+    """Length of the first axis, at least one."""
+    try:
+        shape = np.shape(values)
+    except ValueError as error:  # lists of different lengths
+        raise CJEError(f"{name} must be an array", value=values) from error
+    if not shape or shape[0] == 0:
+        raise CJEError(f"{name} must be an array that is not empty", value=values)
     return int(shape[0])

@@ -60,6 +60,13 @@ def calibrate_dataset(
         ``judge_field="reward"``, an unknown column, a missing score, no labels.
     """
     refuse_reward_field(judge_field)
+    if not isinstance(dataset, Dataset):
+        raise CJEError(
+            "dataset must be a Dataset",
+            value=type(dataset).__name__,
+            hint="read files and frames with cje.read(...); a list of dicts goes to "
+            "calibrate_from_raw_data",
+        )
     scores = _column(dataset, judge_field)
     labels = _column(dataset, oracle_field)
     missing = np.isnan(scores)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from cje.calibration.checks import float_array
+from cje.calibration.checks import finite_column, float_array, is_number
 from cje.errors import CJEError
 from cje.kernels.projection import mean_one_projection, variance_safe_blend
 
@@ -96,10 +96,10 @@ def calibrate_to_target_mean(
     [0.3333333333333333, 0.8333333333333333, 0.8333333333333333, 2.0]
     """
     raw, index = _read(weights, ordering_index)
-    if not (np.isfinite(target_mean) and target_mean > 0):
+    if not (is_number(target_mean) and target_mean > 0):
         raise CJEError("target_mean must be a positive number", value=target_mean)
-    if max_variance_ratio < 0:
-        raise CJEError("max_variance_ratio must not be negative", value=max_variance_ratio)
+    if not (is_number(max_variance_ratio) and max_variance_ratio >= 0):
+        raise CJEError("max_variance_ratio must be a number from 0 up", value=max_variance_ratio)
     n = len(raw)
     notes: list[str] = []
     mean_one = _hajek(raw, notes)
@@ -140,14 +140,10 @@ def _read(weights: ArrayLike, ordering_index: ArrayLike | None) -> tuple[FloatAr
     raw = float_array("weights", weights)
     if raw.ndim != 1 or len(raw) == 0:
         raise CJEError("weights must be a non-empty one-dimensional array", value=raw.shape)
-    index = raw if ordering_index is None else float_array("ordering_index", ordering_index)
-    if index.shape != raw.shape:
-        raise CJEError("ordering_index must have one value a weight", value=index.shape)
-    for name, values in (("weights", raw), ("ordering_index", index)):
-        bad = ~np.isfinite(values)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise CJEError(f"{name} is not finite", where=f"row {row}", value=float(values[row]))
+    raw = finite_column("weights", raw, len(raw))
+    index = raw
+    if ordering_index is not None:
+        index = finite_column("ordering_index", ordering_index, len(raw))
     if (raw < 0).any():
         row = int(np.argmin(raw))
         raise CJEError("weights must not be negative", where=f"row {row}", value=float(raw[row]))

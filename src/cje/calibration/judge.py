@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from cje.calibration.score_calibrator import (
     folds_from_cv,
     is_one_dimensional,
     labelled_rows,
+    row_content,
 )
 from cje.data.codes import Codes
-from cje.data.folds import get_folds, get_row_folds
+from cje.data.folds import get_folds
 from cje.errors import CJEError
 
 __all__ = ["CalibrationResult", "JudgeCalibrator"]
@@ -97,10 +98,9 @@ class JudgeCalibrator(ScoreCalibrator):
         covariates : array (n, p), optional
         sample_weight, inclusion_probability : array (n,), optional
         """
-        n = n_rows("judge_scores", judge_scores)
-        folds, n_folds = folds_from_cv(self.cv, n, self.random_seed)
         return self._calibrate(
-            judge_scores, oracle_labels, oracle_mask, folds, n_folds,
+            judge_scores, oracle_labels, oracle_mask,
+            lambda columns: folds_from_cv(self.cv, columns, self.random_seed),
             covariates, sample_weight, inclusion_probability, must_cross=False,
         )  # fmt: skip
 
@@ -118,20 +118,22 @@ class JudgeCalibrator(ScoreCalibrator):
         """Fit the all-data model and one model per fold, for doubly robust estimators.
 
         Folds follow from `prompt_ids` (`cje.data.folds`), so that rows of one prompt never train
-        a model that predicts another of them; without ids every row is its own prompt. The other
-        parameters are those of `fit_transform`.
+        a model that predicts another of them; without ids every row is its own prompt, and its
+        fold follows from what it holds. The other parameters are those of `fit_transform`.
         """
         if not isinstance(n_folds, int | np.integer) or n_folds < 2:
             raise CJEError("n_folds must be an integer of at least 2", value=n_folds)
         n = n_rows("judge_scores", judge_scores)
-        if prompt_ids is None:
-            folds = get_row_folds(n, n_folds, self.random_seed)
-        elif len(prompt_ids) != n:
-            raise CJEError("prompt_ids must have one id a row", value=len(prompt_ids))
-        else:
-            folds = get_folds(prompt_ids, n_folds, self.random_seed)
+        if prompt_ids is not None and not (hasattr(prompt_ids, "__len__") and len(prompt_ids) == n):
+            raise CJEError("prompt_ids must have one id a row", value=prompt_ids)
+
+        def assign(columns: list[FloatArray]) -> tuple[IntArray, int]:
+            if prompt_ids is None:
+                return folds_from_cv(n_folds, columns, self.random_seed)
+            return get_folds(prompt_ids, n_folds, self.random_seed), int(n_folds)
+
         return self._calibrate(
-            judge_scores, oracle_labels, oracle_mask, folds, int(n_folds),
+            judge_scores, oracle_labels, oracle_mask, assign,
             covariates, sample_weight, inclusion_probability, must_cross=True,
         )  # fmt: skip
 
@@ -140,8 +142,7 @@ class JudgeCalibrator(ScoreCalibrator):
         judge_scores: ArrayLike,
         oracle_labels: ArrayLike,
         oracle_mask: ArrayLike | None,
-        folds: IntArray,
-        n_folds: int,
+        assign_folds: Callable[[list[FloatArray]], tuple[IntArray, int]],
         covariates: ArrayLike | None,
         sample_weight: ArrayLike | None,
         inclusion_probability: ArrayLike | None,
@@ -153,6 +154,7 @@ class JudgeCalibrator(ScoreCalibrator):
         check_labels(labels, strict=is_one_dimensional(judge_scores))
         rows = labelled_rows(labels)
         weights = combine_weights(len(scores), sample_weight, inclusion_probability)
+        folds, n_folds = assign_folds(row_content(scores, labels, extra, weights))
         w = None if weights is None else weights[rows]
         x = None if extra is None else extra[rows]
         crossed = must_cross or enough_to_cross_fit(len(rows))

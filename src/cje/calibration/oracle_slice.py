@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.calibration.checks import float_array, n_rows
+from cje.calibration.checks import bool_array, finite_column, float_array, is_number, n_rows
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.errors import CJEError
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
@@ -63,7 +63,7 @@ class OracleSliceConfig:
     use_projected_weights: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.min_pi <= 1:
+        if not (is_number(self.min_pi) and 0 < self.min_pi <= 1):
             raise CJEError("min_pi must lie in (0, 1]", value=self.min_pi)
 
 
@@ -80,15 +80,15 @@ def labelling_propensity(
     >>> labelling_propensity([True, False, False, False]).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-    labelled = np.asarray(is_labelled, dtype=bool)
+    labelled = bool_array("is_labelled", is_labelled)
     if labelled.ndim != 1 or not labelled.any():
         raise CJEError("No row is labelled: there is no oracle slice to augment with")
-    if not 0 < min_pi <= 1:
+    if not (is_number(min_pi) and 0 < min_pi <= 1):
         raise CJEError("min_pi must lie in (0, 1]", value=min_pi)
     share = float(labelled.mean())
     if scores is None:
         return np.full(len(labelled), max(share, min_pi))
-    x = _column("scores", scores, len(labelled))
+    x = finite_column("scores", scores, len(labelled))
     if labelled.all():
         return np.ones(len(labelled))
     knots, ranks = ecdf_fit(x)
@@ -121,13 +121,13 @@ def augmentation(
     >>> augmentation([1., np.nan], [True, False], [.5, .5], [2., 2.], [.5, .5]).tolist()
     [2.0, 0.0]
     """
-    labelled = np.asarray(is_labelled, dtype=bool)
+    labelled = bool_array("is_labelled", is_labelled)
     n = n_rows("is_labelled", labelled)
     y = float_array("labels", labels)
     if y.shape != (n,):
         raise CJEError("labels must have one value a row", value=y.shape)
     f, w, pi = (
-        _column(name, values, n)
+        finite_column(name, values, n)
         for name, values in (("rewards", rewards), ("weights", weights), ("propensity", propensity))
     )
     if not np.isfinite(y[labelled]).all():
@@ -164,13 +164,15 @@ def weight_given_score(
 
     With `fold_ids`, each row's value comes from the other folds.
     """
-    w = np.asarray(weights, dtype=np.float64)
-    x = np.asarray(scores, dtype=np.float64)
+    n = n_rows("weights", weights)
+    w, x = finite_column("weights", weights, n), finite_column("scores", scores, n)
     if fold_ids is None:
         projected, _ = SIMCalibrator(_PROJECTION).fit_transform(w, x)
         return np.asarray(projected * w.mean())
     folds = np.asarray(fold_ids)
-    out = np.empty(len(w))
+    if folds.shape != (n,) or folds.dtype.kind not in "iu":
+        raise CJEError("fold_ids must hold one integer a row", value=folds.shape)
+    out = np.empty(n)
     for fold in np.unique(folds):
         held = folds == fold
         if held.all():
@@ -198,14 +200,3 @@ def _logistic_spline(rank: FloatArray, labelled: BoolArray) -> FloatArray:
         if np.abs(step).max() < 1e-10:
             break
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(design @ coef, -30.0, 30.0))))
-
-
-def _column(name: str, values: ArrayLike, n: int) -> FloatArray:
-    column = float_array(name, values)
-    if column.shape != (n,):
-        raise CJEError(f"{name} must have one value a row", value=column.shape, hint=f"n = {n}")
-    bad = ~np.isfinite(column)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise CJEError(f"{name} is not finite", where=f"row {row}", value=float(column[row]))
-    return column

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.calibration.checks import finite_column, n_rows
 from cje.calibration.first_stage import FirstStage, fit_first_stage
 from cje.calibration.labels import LabelTable, Rows
 from cje.calibration.selection import (
@@ -228,6 +229,8 @@ def fit_reward_model(
     """
     if mode not in MODES:
         raise CJEError("Unknown calibration mode", value=mode, hint=f"one of {', '.join(MODES)}")
+    n = n_rows("scores", scores)
+    scores, labels = finite_column("scores", scores, n), finite_column("labels", labels, n)
     table = LabelTable.build(scores, labels, weights, folds, n_folds, covariates)
     if mode != "monotone" and table.n_labels < MIN_LABELS_TWO_STAGE:
         return _assemble(table, "monotone", ModeSelection.too_few(table.n_labels))

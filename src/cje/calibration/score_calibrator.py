@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -18,10 +19,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cje.calibration.checks import float_array
+from cje.calibration.checks import float_array, n_rows
 from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.calibration.selection import MIN_LABELS_TWO_STAGE
-from cje.data.folds import get_row_folds
+from cje.data.folds import get_content_folds
 from cje.errors import CJEError
 
 __all__ = ["ScoreCalibrator"]
@@ -83,11 +84,12 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight, inclusion_probability : array (n,), optional
             Rows count with weight ``sample_weight / inclusion_probability``.
         folds : array (n,) of int, optional
-            Fold of every row; hashed from the row number by default.
+            Fold of every row; hashed from what the row holds by default.
         """
         scores, extra, labels = self._read_training(X, y, covariates)
         weights = combine_weights(len(scores), sample_weight, inclusion_probability)
-        fold_ids, n_folds = self._training_folds(folds, len(scores))
+        columns = row_content(scores, labels, extra, weights)
+        fold_ids, n_folds = self._training_folds(folds, columns)
         rows = labelled_rows(labels)
         crossed = enough_to_cross_fit(len(rows)) or folds is not None
         self.model_ = fit_reward_model(
@@ -155,7 +157,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """The inverse of `to_json`: bit-equal predictions."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (TypeError, ValueError) as error:
             raise CJEError("Not a saved calibrator: the text is not JSON", value=text) from error
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise CJEError("Not a saved calibrator", hint="use a file written by .save()")
@@ -164,11 +166,16 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"This file holds a {data.get('class')}, version {data.get('version')}; "
                 f"{cls.__name__}, version {_VERSION}, was asked for"
             )
-        calibrator = cls(**data["params"])
-        calibrator.n_features_in_ = data["n_features_in"]
-        if data["feature_names_in"] is not None:
-            calibrator.feature_names_in_ = np.asarray(data["feature_names_in"], dtype=object)
-        calibrator.model_ = CrossFittedRewardModel.from_dict(data["model"])
+        try:
+            calibrator = cls(**data["params"])
+            calibrator.n_features_in_ = data["n_features_in"]
+            if data["feature_names_in"] is not None:
+                calibrator.feature_names_in_ = np.asarray(data["feature_names_in"], dtype=object)
+            calibrator.model_ = CrossFittedRewardModel.from_dict(data["model"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CJEError(
+                "This saved calibrator is damaged", value=str(error), hint="save it again"
+            ) from error
         return calibrator
 
     def save(self, path: str | Path) -> None:
@@ -196,9 +203,12 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                     hint="pass covariates=..., or Reshape your data to (score, covariates) columns",
                 )
         if covariates is not None:
-            extra = np.asarray(covariates, dtype=np.float64)
+            extra = float_array("covariates", covariates)
+            if n_rows("covariates", extra) != n_rows("judge_scores", X):
+                raise CJEError("covariates must have one row a score", value=extra.shape)
             X = np.column_stack([X, extra])
-        matrix: FloatArray = validate_data(self, X, dtype=np.float64, reset=fitting)
+        with _clearly_told():
+            matrix: FloatArray = validate_data(self, X, dtype=np.float64, reset=fitting)
         scores = np.ascontiguousarray(matrix[:, 0])
         return scores, matrix[:, 1:] if matrix.shape[1] > 1 else None
 
@@ -217,11 +227,13 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return folds.astype(np.int64)
 
-    def _training_folds(self, folds: ArrayLike | None, n: int) -> tuple[IntArray, int]:
+    def _training_folds(
+        self, folds: ArrayLike | None, columns: list[FloatArray]
+    ) -> tuple[IntArray, int]:
         if folds is None:
-            return folds_from_cv(self.cv, n, self.random_seed)
+            return folds_from_cv(self.cv, columns, self.random_seed)
         fold_ids = np.asarray(folds)
-        if fold_ids.shape != (n,) or fold_ids.dtype.kind not in "iu":
+        if fold_ids.shape != columns[0].shape or fold_ids.dtype.kind not in "iu":
             raise CJEError("folds must hold one integer a row", value=fold_ids.shape)
         return fold_ids.astype(np.int64), int(fold_ids.max()) + 1
 
@@ -229,21 +241,40 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self, X: ArrayLike, y: ArrayLike, covariates: ArrayLike | None
     ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
         if y is None:
-            raise ValueError(
+            raise CJEError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         strict = is_one_dimensional(X)
         scores, extra = self._read(X, covariates, fitting=True)
-        labels = float_array("oracle_labels", column_or_1d(y, warn=True))
-        check_consistent_length(scores, labels)
+        with _clearly_told():
+            labels = float_array("oracle_labels", column_or_1d(y, warn=True))
+            check_consistent_length(scores, labels)
         check_labels(labels, strict=strict)
         return scores, extra, labels
+
+
+class _WrongTypeError(CJEError, TypeError):
+    """A CJEError that is also the TypeError scikit-learn's contract asks for."""
+
+
+@contextmanager
+def _clearly_told() -> Iterator[None]:
+    """scikit-learn's own complaints, as the one kind of error this package raises."""
+    try:
+        yield
+    except CJEError:
+        raise
+    except TypeError as error:
+        raise _WrongTypeError(str(error)) from error
+    except ValueError as error:
+        raise CJEError(str(error)) from error
 
 
 def is_one_dimensional(X: ArrayLike) -> bool:
     """Whether X is a plain column of scores (sparse matrices and data frames say no)."""
     if isinstance(X, list | tuple):
-        return np.ndim(X) == 1
+        with _clearly_told():
+            return np.ndim(X) == 1
     return getattr(X, "ndim", 2) == 1
 
 
@@ -289,17 +320,36 @@ def combine_weights(
     return weights
 
 
-def folds_from_cv(cv: int | Iterable[Any], n: int, seed: int) -> tuple[IntArray, int]:
-    """Fold of every row: hashed for a number of folds, or read off given (train, test) splits."""
+def row_content(
+    scores: FloatArray,
+    labels: FloatArray,
+    covariates: FloatArray | None,
+    weights: FloatArray | None,
+) -> list[FloatArray]:
+    """Everything a row holds, column by column."""
+    columns = [scores, labels]
+    columns += [] if covariates is None else list(covariates.T)
+    return columns if weights is None else [*columns, weights]
+
+
+def folds_from_cv(
+    cv: int | Iterable[Any], columns: list[FloatArray], seed: int
+) -> tuple[IntArray, int]:
+    """Fold of every row: hashed from its content, or read off given (train, test) splits."""
     if isinstance(cv, int | np.integer):
         if cv < 2:
             raise CJEError("cv must be at least 2 folds", value=cv)
-        return get_row_folds(n, int(cv), seed), int(cv)
-    folds = np.full(n, -1, dtype=np.int64)
+        return get_content_folds(columns, int(cv), seed), int(cv)
+    folds = np.full(len(columns[0]), -1, dtype=np.int64)
     n_folds = 0
-    for k, (_, test) in enumerate(cv):
-        folds[test] = k
-        n_folds = k + 1
+    try:
+        for k, (_, test) in enumerate(cv):
+            folds[test] = k
+            n_folds = k + 1
+    except (TypeError, ValueError, IndexError) as error:
+        raise CJEError(
+            "cv must be a number of folds, or (train, test) splits of the rows", value=cv
+        ) from error
     if (folds < 0).any():
         raise CJEError(
             "The given cv splits leave rows in no test fold",

@@ -15,10 +15,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.calibration.checks import float_array
+from cje.calibration.checks import finite_column, float_array, is_number, n_rows
 from cje.calibration.isotonic import pav_blocks
 from cje.calibration.score_cells import ScoreCells
 from cje.calibration.stacking import FoldGrid, Shape, baseline_share, choose_shape, variance_mixture
+from cje.data.folds import get_content_folds
 from cje.errors import CJEError
 from cje.kernels.isotonic import isotonic_predict
 
@@ -53,8 +54,9 @@ class SimcalConfig:
     ridge_lambda : float
         Ridge on the stack's matrix, relative to its mean diagonal.
     n_folds : int
-        Folds of the out-of-fold comparison where `fold_ids` are not given: every n-th row, in the
-        order of the scores where these are distinct.
+        Folds of the out-of-fold comparison where `fold_ids` are not given: every n-th score where
+        scores are distinct, otherwise hashed from each row's score and weights. The order of the
+        rows has no say.
     objective : {"projection", "variance"}
         ``projection`` (default) stacks for the least error against E[W|S]. ``variance`` is the rule
         of the original design, least influence variance alone. **It is unsafe**: it prefers the
@@ -70,16 +72,17 @@ class SimcalConfig:
     objective: str = "projection"
 
     def __post_init__(self) -> None:
-        if self.ess_floor is not None and not 0 < self.ess_floor <= 1:
-            raise CJEError("ess_floor must lie in (0, 1]", value=self.ess_floor)
-        if self.var_cap is not None and not (np.isfinite(self.var_cap) and self.var_cap >= 0):
-            raise CJEError("var_cap must be a non-negative number", value=self.var_cap)
-        if not 0 <= self.baseline_shrink <= 1:
-            raise CJEError("baseline_shrink must lie in [0, 1]", value=self.baseline_shrink)
-        if not (np.isfinite(self.ridge_lambda) and self.ridge_lambda >= 0):
+        floor, cap, shrink = self.ess_floor, self.var_cap, self.baseline_shrink
+        if floor is not None and not (is_number(floor) and 0 < floor <= 1):
+            raise CJEError("ess_floor must lie in (0, 1]", value=floor)
+        if cap is not None and not (is_number(cap) and cap >= 0):
+            raise CJEError("var_cap must be a non-negative number", value=cap)
+        if not (is_number(shrink) and 0 <= shrink <= 1):
+            raise CJEError("baseline_shrink must lie in [0, 1]", value=shrink)
+        if not (is_number(self.ridge_lambda) and self.ridge_lambda >= 0):
             raise CJEError("ridge_lambda must be a non-negative number", value=self.ridge_lambda)
-        if self.n_folds < 2:
-            raise CJEError("n_folds must be at least 2", value=self.n_folds)
+        if not isinstance(self.n_folds, int | np.integer) or self.n_folds < 2:
+            raise CJEError("n_folds must be an integer of at least 2", value=self.n_folds)
         if self.objective not in OBJECTIVES:
             raise CJEError("Unknown objective", value=self.objective, hint=" or ".join(OBJECTIVES))
         implied = self.implied_var_cap()
@@ -145,6 +148,8 @@ class SIMCalibrator:
 
     def __init__(self, config: SimcalConfig | None = None) -> None:
         self.config = SimcalConfig() if config is None else config
+        if not isinstance(self.config, SimcalConfig):
+            raise CJEError("config must be a SimcalConfig", value=type(config).__name__)
 
     def fit(
         self,
@@ -229,7 +234,7 @@ class SIMCalibrator:
         x = _read_scores(scores, n)
         outcome = _read_outcome(rewards, residuals, raw.shape)
         cells = ScoreCells.build(x)
-        grid = FoldGrid.build(cells, *self._folds(fold_ids, cells))
+        grid = FoldGrid.build(cells, *self._folds(fold_ids, cells, [x, *raw.T]))
         self.score_range_ = (float(cells.x[0]), float(cells.x[-1]))
         self.fits_: list[_PolicyFit] = []
         columns = []
@@ -245,6 +250,12 @@ class SIMCalibrator:
     ) -> tuple[_PolicyFit, FloatArray]:
         config, cells = self.config, grid.cells
         scale = float(raw.mean())
+        if not np.isfinite(scale):
+            raise CJEError(
+                "The weights' sum is too large for a number",
+                value=float(raw.max()),
+                hint="subtract the largest log-ratio first: normalised weights stay the same",
+            )
         weights = raw / scale
         means = cells.sums(weights) / cells.counts
         shape: Shape | None = None
@@ -300,13 +311,14 @@ class SIMCalibrator:
         out = _mix_raw(isotonic_predict(*fit.curve, x), raw / fit.scale, fit.raw_share)
         return 1.0 + fit.keep * (out - 1.0)
 
-    def _folds(self, fold_ids: ArrayLike | None, cells: ScoreCells) -> tuple[IntArray, int]:
+    def _folds(
+        self, fold_ids: ArrayLike | None, cells: ScoreCells, columns: list[FloatArray]
+    ) -> tuple[IntArray, int]:
         n = cells.n_rows
         if fold_ids is None:
             n_folds = self.config.n_folds
             if cells.has_ties:
-                turns = np.broadcast_to(np.arange(n_folds), (n // n_folds + 1, n_folds))
-                return turns.reshape(-1)[:n], n_folds
+                return get_content_folds(columns, n_folds), n_folds
             return cells.cell % n_folds, n_folds
         folds = np.asarray(fold_ids)
         if folds.shape != (n,) or folds.dtype.kind not in "iu" or folds.min() < 0:
@@ -320,7 +332,7 @@ class SIMCalibrator:
     def _info(self, raw: FloatArray, calibrated: list[FloatArray], single: bool) -> dict[str, Any]:
         n = len(raw)
         before = np.array(
-            [_mean_one_variance(raw[:, k], fit.scale) for k, fit in enumerate(self.fits_)]
+            [_mean_one_variance(raw[:, k] / fit.scale) for k, fit in enumerate(self.fits_)]
         )
         after = np.array([_mean_one_variance(column) for column in calibrated])
         cap = self.config.tightest_cap()
@@ -369,8 +381,16 @@ def projection_influence(
     outcome_given_score : array (n,)
         e(S); the calibrated reward.
     """
-    columns = (raw, projected, outcome, outcome_given_score)
-    w, m, y, e = (np.asarray(column, dtype=np.float64) for column in columns)
+    n = n_rows("raw", raw)
+    columns = {
+        "raw": raw,
+        "projected": projected,
+        "outcome": outcome,
+        "outcome_given_score": outcome_given_score,
+    }
+    w, m, y, e = (finite_column(name, column, n) for name, column in columns.items())
+    if not (w.sum() > 0 and m.sum() > 0):
+        raise CJEError("Weights must not all be zero")
     w = w / w.mean()
     theta = np.sum(m * y) / np.sum(m)
     return np.asarray((m * (y - theta) + (w - m) * (e - theta)) / m.mean())
@@ -391,9 +411,9 @@ def _mix_raw(curve: FloatArray, raw: FloatArray, share: float) -> FloatArray:
     return curve if share == 0.0 else share * raw + (1.0 - share) * curve
 
 
-def _mean_one_variance(weights: FloatArray, mean: float = 1.0) -> float:
-    """Variance of weights / mean, whose mean is one: E[w^2] - 1, without temporaries."""
-    return max(float(np.einsum("i,i", weights, weights)) / (len(weights) * mean * mean) - 1.0, 0.0)
+def _mean_one_variance(weights: FloatArray) -> float:
+    """Variance of weights whose mean is one: E[w^2] - 1, without temporaries."""
+    return max(float(np.einsum("i,i", weights, weights)) / len(weights) - 1.0, 0.0)
 
 
 def _knots(values: FloatArray, starts: IntArray, cells: ScoreCells) -> Knots:

@@ -40,6 +40,7 @@ _GROUPS = 1024  # cells of the cross-fitted comparison; the final fit uses every
 _TURNING_GROUPS = 64
 _REFERENCE_GROUPS = 50
 _ROWS_PER_REFERENCE = 20
+_TIE = 1e-9  # relative; below it rounding, and so the rows' order, would make the choice
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def choose_shape(grid: FoldGrid, weights: FloatArray) -> Shape:
     options = {"increasing": ((low, True),), "decreasing": ((low, False),)}
     curves = {name: grid.held_out_curve(w, pieces) for name, pieces in options.items()}
     errors = {name: _squared_error(grid.n, w, ww, curve) for name, curve in curves.items()}
-    best = min(errors, key=errors.__getitem__)
+    rising, falling = errors["increasing"], errors["decreasing"]
+    best = "decreasing" if falling < rising * (1.0 - _TIE) else "increasing"
     turned = _best_turn(grid, w.sum(axis=1))
     if turned is None:
         return Shape(options[best], errors)
@@ -145,7 +147,8 @@ def choose_shape(grid: FoldGrid, weights: FloatArray) -> Shape:
     squares = np.sum(gap**2 * (total**2 * grid.n - 4.0 * total * w + 4.0 * ww)) / n
     gain = errors[best] - errors["turning"]
     se = np.sqrt(max(squares - gain**2, 0.0) / n)
-    return Shape(options[best] if gain < -se else turned, errors)
+    clearly_worse = gain < -se - _TIE * errors[best]
+    return Shape(options[best] if clearly_worse else turned, errors)
 
 
 def baseline_share(
@@ -237,15 +240,17 @@ def _best_turn(grid: FoldGrid, w: FloatArray) -> tuple[tuple[float, bool], ...] 
     size, total = np.add.reduceat(n, coarse), np.add.reduceat(w, coarse)
     backwards = size[::-1].tolist(), total[::-1].tolist()
     forwards = size.tolist(), total.tolist()
+    lopsided = np.abs(np.cumsum(size)[:-1] / n.sum() - 0.5)  # ties go to the least of a turn
     best: tuple[tuple[float, bool], ...] | None = None
-    most = -np.inf
+    most = 0.0  # a sum of squares of positive weights exceeds it
     for first in (True, False):
         left = _prefix_fit(*forwards, increasing=first)
         # Read from its far end, a piece that falls after the turn rises, and the reverse.
         right = _prefix_fit(*backwards, increasing=first)
         joined = np.array(left[:-1]) + np.array(right[:-1])[::-1]
-        cut = int(np.argmax(joined))
-        if joined[cut] > most:
+        tied = joined >= joined.max() * (1.0 - _TIE)
+        cut = int(np.argmax(np.where(tied, lopsided, -1.0)))
+        if joined[cut] > most * (1.0 + _TIE):
             most = float(joined[cut])
             turn = float(grid.x[coarse[cut + 1]])
             best = ((float(grid.x[0]), first), (turn, not first))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cje.data.codes import Codes as Codes
     from cje.data.codes import Strings as Strings
     from cje.data.dataset import Dataset as Dataset
+    from cje.data.folds import get_content_folds as get_content_folds
     from cje.data.folds import get_fold as get_fold
     from cje.data.folds import get_folds as get_folds
     from cje.data.folds import get_row_folds as get_row_folds
@@ -26,6 +27,7 @@ _HOME = {
     "Codes": "codes",
     "Strings": "codes",
     "Dataset": "dataset",
+    "get_content_folds": "folds",
     "get_fold": "folds",
     "get_folds": "folds",
     "get_row_folds": "folds",
