@@ -45,7 +45,12 @@ def classification_report(
     drawn = list((curves or {}).items())
     if drawn:
         shown = tuple(
-            CurvePart(str(name), curve, None, f"{curve.band} {curve.level:.0%} band".capitalize())
+            CurvePart(
+                curve.title or str(name),
+                curve,
+                None,
+                f"{curve.band} {curve.level:.0%} band".capitalize(),
+            )
             for name, curve in drawn[:_MOST_CURVES]
         )
         left = len(drawn) - len(shown)

@@ -231,6 +231,8 @@ def _curve_axes(part: CurvePart, y_values: np.ndarray) -> tuple[_Axis, _Axis]:
     x_values = part.curve.x
     if part.histogram is not None:
         x_range = float(part.histogram.edges[0]), float(part.histogram.edges[-1])
+    elif part.curve.reference and 0.0 <= x_values.min() and x_values.max() <= 1.0:
+        x_range = (0.0, 1.0)
     else:
         x_range = padded(x_values.tolist(), 0.02)
     share = len(y_values) and y_values.min() >= 0.0 and y_values.max() <= 1.0

@@ -102,5 +102,5 @@ def _answer(metrics: Sequence[MetricEstimate]) -> Answer:
                 cannot.append(f"That the risks are miscalibrated: {value}, {noise}.")
     steps = dict.fromkeys(f.action for m in metrics for f in m.findings)
     if can and not steps:
-        steps["recalibrate on new data (cje.survival.recalibrate) and look again"] = None
+        steps["Recalibrate on new data (cje.survival.recalibrate) and look again"] = None
     return Answer(tuple(can), tuple(cannot), tuple(f"{step.rstrip('.')}." for step in steps))
