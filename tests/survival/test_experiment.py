@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cje.errors import CJEError
+from cje.errors import CJEError, MissingExtraError
 from cje.survival.experiment import (
     DEFAULT_SEEDS,
     CoxPHBaseline,
@@ -260,7 +264,7 @@ def test_example_configuration_is_valid(tmp_path: Path) -> None:
     [
         "", "[1, 2]", "out: x\nseed: 3", "out: x\nscenarios: [weird]", "out: x\nn: -5",
         "out: x\nseeds: [1, 1]", "out: x\nneural: {widths: []}", "{", "n: 100",
-        "out: x\ntrain_share: 0.8\nvalidation_share: 0.4",
+        "out: x\ntrain_share: 0.8\nvalidation_share: 0.4", "out: x\nseeds: [-1]",
     ],
 )  # fmt: skip
 def test_bad_configurations_are_refused_with_the_field(tmp_path: Path, text: str) -> None:
@@ -268,8 +272,57 @@ def test_bad_configurations_are_refused_with_the_field(tmp_path: Path, text: str
     path.write_text(text)
     with pytest.raises(CJEError, match=r"c\.yaml"):
         load_config(path)
+    with pytest.raises(CJEError, match="cannot be read"):
+        load_config(tmp_path)
 
 
 def test_records_hold_no_nan(tmp_path: Path) -> None:
     record = run_one(plan(_config(tmp_path))[0])
     json.dumps(record, allow_nan=False)
+
+
+def test_what_would_stop_a_later_run_is_said_before_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sksurv.ensemble", None)
+    config = _config(tmp_path / "out", models=["cox", "forest"])
+    with pytest.raises(MissingExtraError, match=r"forest.*survival"):
+        run_experiment(config)
+    assert len(pending(config)) == len(plan(config))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CJEError, match="folder cannot be made"):
+        run_experiment(_config(tmp_path / "file"))
+
+
+def test_the_network_is_in_the_default_plan_only_where_torch_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cje.survival.experiment.config.find_spec", lambda name: None)
+    assert ExperimentConfig(out=Path("x")).models == ("true_risk", "cox", "forest")
+    monkeypatch.setattr("cje.survival.experiment.config.find_spec", lambda name: name)
+    assert ExperimentConfig(out=Path("x")).models[-1] == "neural"
+
+
+def test_a_killed_command_leaves_no_workers_and_resumes_without_repeating(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "out: out\nscenarios: [gaussian]\nmodels: [true_risk]\nn: 200\nprocesses: 2\n"
+        f"seeds: {list(range(60))}\n"
+    )
+    command = [sys.executable, "-m", "cje.cli.main", "survival", "run", str(path)]
+    records = tmp_path / "out" / "runs"
+    # the workers inherit this pipe: it ends when the last of them has
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(records.glob("*.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    config = load_config(path)
+    before = {p.name: p.stat().st_mtime_ns for p in records.glob("*.json")}
+    assert 3 <= len(before) < 60
+    assert len(pending(config)) == 60 - len(before)
+    run_experiment(config.model_copy(update={"processes": 1}))
+    after = {p.name: p.stat().st_mtime_ns for p in records.glob("*.json")}
+    assert len(after) == 60
+    assert {name: after[name] for name in before} == before

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -35,7 +36,6 @@ EXAMPLE = """\
 # cje survival run config.yaml
 out: survival-results
 scenarios: [gaussian, lognormal, categorical, heavy_censoring, nonlinear]
-models: [true_risk, cox, forest, neural]
 n: 1000
 censoring: 0.3
 correlation: 0.3
@@ -43,8 +43,15 @@ neural:
   widths: [2, 4, 8, 16, 24, 32, 64, 128, 256]
   epochs: 300
 processes: 2
+# models: true_risk, cox, forest, and neural where torch is installed, unless listed here
 # seeds: the twenty defaults unless listed here
 """
+
+
+def _models_that_run_here() -> tuple[ModelName, ...]:
+    """Every model; the neural one only where torch is installed."""
+    usual: tuple[ModelName, ...] = ("true_risk", "cox", "forest")
+    return usual if find_spec("torch") is None else (*usual, "neural")
 
 
 class _Strict(BaseModel):
@@ -80,8 +87,8 @@ class ExperimentConfig(_Strict):
     scenarios: tuple[ScenarioName, ...] = (
         "gaussian", "lognormal", "categorical", "heavy_censoring", "nonlinear",
     )  # fmt: skip
-    models: tuple[ModelName, ...] = ("true_risk", "cox", "forest", "neural")
-    seeds: tuple[int, ...] = tuple(DEFAULT_SEEDS)
+    models: tuple[ModelName, ...] = Field(default_factory=_models_that_run_here)
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = tuple(DEFAULT_SEEDS)
     n: int = Field(1000, ge=50)
     censoring: float = Field(0.3, ge=0, lt=0.95)
     heavy_censoring: float = Field(0.8, gt=0, lt=0.95)
@@ -109,6 +116,8 @@ def load_config(path: Path) -> ExperimentConfig:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CJEError("there is no such configuration file", where=str(path)) from error
+    except OSError as error:
+        raise CJEError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CJEError(f"the file is not valid YAML: {error}", where=str(path)) from error
     if not isinstance(data, dict):

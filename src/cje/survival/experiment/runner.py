@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cje.errors import CJEError, MissingExtraError
+from cje.errors import CJEError, require_extra
 from cje.survival.experiment.config import ExperimentConfig
 from cje.survival.experiment.evaluator import FittedModel, MetricEvaluator
 from cje.survival.experiment.models import (
@@ -169,6 +170,38 @@ def pending(config: ExperimentConfig) -> list[Run]:
     return [run for run in plan(config) if read_record(config.out, run) is None]
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CJEError(f"the folder cannot be made: {error.strerror}", where=str(folder)) from error
+
+
+def _need_packages(runs: Iterable[Run]) -> None:
+    """A package that a later run would miss is missed before the first one begins."""
+    models = {run.model for run in runs}
+    if "forest" in models:
+        require_extra("sksurv.ensemble", "survival", "the model 'forest'")
+    if "neural" in models:
+        require_extra("torch", "local", "the model 'neural'")
+
+
+def _end_with_parent() -> None:
+    """Start a thread that ends this worker when its parent is gone.
+
+    A parent that is killed outright says nothing to its workers, which would wait for ever.
+    """
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)  # records are written whole or not at all, so nothing is lost
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def _work(folder: Path, run: Run) -> str:
     write_record(folder, run, run_one(run))
     return run.key
@@ -192,10 +225,15 @@ def _outcomes(
     # or BLAS threads have started can hang.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    with ProcessPoolExecutor(config.processes, mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(
+        config.processes, mp_context=get_context("spawn"), initializer=_end_with_parent
+    )
+    try:
         futures = {pool.submit(_work, config.out, run): run for run in runs}
         for future in as_completed(futures):
             yield futures[future], future.exception()
+    finally:  # an interrupt must not wait for the runs that have not begun
+        pool.shutdown(cancel_futures=True)
 
 
 def run_all(
@@ -206,14 +244,14 @@ def run_all(
     A run that fails does not stop the others; their records stay, and one error names the failures.
     """
     everything = plan(config)
+    _make_folder(config.out / "runs")
     todo = pending(config)
+    _need_packages(todo)
     done = len(everything) - len(todo)
     failed: list[tuple[Run, BaseException]] = []
     _report(on_progress, done, len(everything))
     for run, error in _outcomes(config, todo):
         if error is not None:
-            if isinstance(error, MissingExtraError):
-                raise error
             failed.append((run, error))
             continue
         done += 1
