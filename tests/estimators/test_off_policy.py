@@ -286,6 +286,17 @@ def test_a_constant_judge_is_refused_except_where_labels_are_reweighted():
         assert set(refused) == (set() if name == "tr-cpo" else {"near", "moderate"}), name
 
 
+def test_labels_on_fresh_draws_are_said_to_take_no_part():
+    sim, sampler = make(n=200, n_labels=50)
+    labelled = sim.fresh.with_columns(oracle_label=sim.fresh_outcomes)
+    plain = DRCPOEstimator(sampler, sim.fresh).fit_and_estimate()
+    told = DRCPOEstimator(sampler, labelled).fit_and_estimate()
+    np.testing.assert_array_equal(plain.estimates, told.estimates)
+    assert {f.code for f in told.findings} - {f.code for f in plain.findings} == {
+        "fresh-labels-unused"
+    }
+
+
 def test_scores_read_on_different_ranges_are_an_error():
     sim, sampler = make(n=200, n_labels=50)
     other = sim.fresh.with_columns(judge_scale="0-10")

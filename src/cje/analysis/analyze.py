@@ -111,23 +111,26 @@ def analyze_dataset(
         "covariates": tuple(covariates),
         "text": text,
     }
-    fresh = _fresh(
-        fresh_draws_data, fresh_draws_dir, columns, {**reading, "labels": labels, "on": on}
-    )
+    joined = {"labels": labels, "on": on}
+    fresh = _fresh(fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined})
     # Logged rows that only teach the calibration need no subgroup column.
     off_policy = fresh is None or (
         estimator != "auto" and find_estimator(estimator).needs != "fresh"
     )
     inputs = _Inputs(
         fresh,
-        _read(logged_data_path, groups=columns if off_policy else (), **reading),
+        _read(
+            logged_data_path,
+            groups=columns if off_policy else (),
+            **reading,
+            **(joined if fresh is None else {}),
+        ),
         _read(calibration_data_path, **reading),
     )
     entry = _choose(estimator, inputs)
     options: dict[str, Any] = {"level": level, **(estimator_options or {})}
     if entry.name != "naive":
         options.setdefault("seed", seed)
-    if entry.name == "direct":
         options.setdefault("covariates", tuple(covariates))
     result = _run(entry, inputs, options, columns)
     extra: dict[str, Any] = {"margin": margin, "seed": seed}
@@ -187,6 +190,12 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
             "both": "logged data and fresh draws",
         }[entry.needs]
         raise CJEError(f"the estimator '{name}' needs {needed}")
+    if inputs.calibration is not None and entry.needs != "fresh":
+        raise CJEError(
+            f"the estimator '{name}' calibrates on the labelled logged rows and has no use for "
+            "further calibration data",
+            hint="leave calibration_data_path out, or use the direct estimator",
+        )
     return entry
 
 

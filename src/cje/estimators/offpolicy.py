@@ -339,6 +339,16 @@ class OffPolicyEstimator(ABC):
             overlap = score_overlap(name, draws.scores, logged.scores[labelled])
             overlaps[name] = overlap.to_dict()
             findings += score_overlap_findings(overlap, self.thresholds)
+        unused = 0 if self.fresh_draws is None else self.fresh_draws.n_labelled
+        if unused:
+            findings.append(
+                Finding(
+                    "fresh-labels-unused",
+                    f"the {unused} labels on fresh draws take no part in this estimate",
+                    Severity.INFO,
+                    "the direct estimator uses them, and checks the calibration against them",
+                )
+            )
         diagnostics: dict[str, Any] = {"weights": weights, "calibration": quality.to_dict()}
         if overlaps:
             diagnostics["score_overlap"] = overlaps
