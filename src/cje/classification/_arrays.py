@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "check_distribution",
     "check_multiclass",
     "check_outcomes",
+    "check_scores",
     "check_weights",
     "check_whole_number",
     "column_labels",
@@ -33,6 +35,7 @@ IntArray = NDArray[np.int64]
 SUM_TOLERANCE = 1e-3
 BLOCK = 32_768  # rows whose columns fit in the processor's cache together
 _ROUNDING = 1e-6  # of float32 arithmetic
+_LARGEST_WEIGHT = 1e100  # squares and products of weights stay finite
 
 
 def check_binary(
@@ -68,6 +71,8 @@ def _is_binary(y: NDArray[Any]) -> bool:
         return True
     if y.dtype.kind in "iu":
         return bool(y.min() >= 0 and y.max() <= 1)
+    if not (y.min() >= 0.0 and y.max() <= 1.0):  # infinity is its own square
+        return False
     # y * y == y holds for 0 and 1 alone, and never for NaN; in blocks that stay in the cache.
     blocks = (y[start : start + BLOCK] for start in range(0, len(y), BLOCK))
     return all(bool((block * block == block).all()) for block in blocks)
@@ -88,10 +93,7 @@ def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
         raise CJEError(f"{name} is empty: there is nothing to assess")
     if array.dtype.kind in "biuf":
         return array
-    try:
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CJEError(f"{name} must be numeric", value=array[0]) from error
+    return float_array(name, array)
 
 
 def _inside(p: FloatArray, name: str) -> FloatArray:
@@ -117,10 +119,7 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     """Finite, non-negative weights, one a row and not all zero; None stays None."""
     if sample_weight is None:
         return None
-    try:
-        w = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CJEError("sample_weight must be numeric") from error
+    w = float_array("sample_weight", sample_weight)
     if w.shape != (n,):
         raise CJEError("sample_weight must hold one number a row", value=w.shape)
     if not np.isfinite(w).all() or w.min() < 0.0:
@@ -130,15 +129,25 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
         )
     if w.max() == 0.0:
         raise CJEError("sample_weight is zero in every row: there is nothing to assess")
+    if not 1.0 / _LARGEST_WEIGHT <= w.max() <= _LARGEST_WEIGHT:
+        raise CJEError(
+            "sample_weight cannot be added up at this size", value=float(w.max()),
+            hint="divide the weights by their mean",
+        )  # fmt: skip
     return w
+
+
+def check_scores(scores: ArrayLike) -> FloatArray:
+    """Finite scores to calibrate, or an error."""
+    p = float_array("scores", scores)
+    if not np.isfinite(p.sum()) and not np.isfinite(p).all():
+        raise CJEError("scores must be finite", value=float(p[~np.isfinite(p)][0]))
+    return p
 
 
 def check_distribution(y_prob: ArrayLike, *, where: str = "y_prob") -> FloatArray:
     """An (n, K) matrix, K >= 2, whose rows are probability distributions, or an error."""
-    try:
-        p = np.asarray(y_prob, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise CJEError(f"{where} must be numeric") from error
+    p = float_array(where, y_prob)
     if p.ndim != 2 or p.shape[1] < 2:
         raise CJEError(
             f"{where} must be a matrix with one column a class",

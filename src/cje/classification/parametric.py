@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
-from cje.classification._arrays import FloatArray, check_binary, check_whole_number
+from cje.classification._arrays import FloatArray, check_binary, check_scores, check_whole_number
 
 __all__ = ["BetaCalibrator", "SigmoidCalibrator", "TemperatureCalibrator"]
 
@@ -113,7 +113,7 @@ class SigmoidCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
-        p = np.asarray(scores, dtype=np.float64)
+        p = check_scores(scores)
         return np.asarray(expit(self.slope_ * p + self.intercept_))
 
 
@@ -160,7 +160,7 @@ class TemperatureCalibrator(BaseEstimator):  # type: ignore[misc]
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
         shift = np.log(self.n_classes - 1.0)
-        raised = _logit(np.asarray(scores, dtype=np.float64)) + shift
+        raised = _logit(check_scores(scores)) + shift
         return np.asarray(expit(raised / self.temperature_ - shift))
 
 
@@ -206,7 +206,7 @@ class BetaCalibrator(BaseEstimator):  # type: ignore[misc]
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
         a, b, c = self.coefficients_
-        log_p, minus_log_q = _log_pair(np.asarray(scores, dtype=np.float64))
+        log_p, minus_log_q = _log_pair(check_scores(scores))
         return np.asarray(expit(a * log_p + b * minus_log_q + c))
 
 

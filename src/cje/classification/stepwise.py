@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from cje.classification._arrays import FloatArray, check_binary, check_whole_number
+from cje.classification._arrays import FloatArray, check_binary, check_scores, check_whole_number
 from cje.kernels.isotonic import (
     isotonic_centered_fit,
     isotonic_fit,
@@ -49,7 +49,7 @@ class IsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
-        return isotonic_predict(self.x_knots_, self.y_knots_, scores)
+        return isotonic_predict(self.x_knots_, self.y_knots_, check_scores(scores))
 
 
 class CenteredIsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
@@ -76,7 +76,7 @@ class CenteredIsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
-        return isotonic_predict(self.x_knots_, self.y_knots_, scores)
+        return isotonic_predict(self.x_knots_, self.y_knots_, check_scores(scores))
 
 
 class HistogramCalibrator(BaseEstimator):  # type: ignore[misc]
@@ -130,5 +130,5 @@ class HistogramCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Mean outcome of the bin that holds each score."""
-        p = np.asarray(scores, dtype=np.float64)
+        p = check_scores(scores)
         return np.asarray(self.values_[np.searchsorted(self.cuts_, p, side="right")])

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from cje.classification._arrays import FloatArray, check_binary
+from cje.classification._arrays import FloatArray, check_binary, check_scores
 from cje.kernels.isotonic import pool_ties
 
 __all__ = ["VennAbersCalibrator"]
@@ -103,7 +103,7 @@ class VennAbersCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict_pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The two probabilities (p0, p1) of each score."""
-        p = np.asarray(scores, dtype=np.float64)
+        p = check_scores(scores)
         # Between two calibration scores the added 0 behaves as at the lower, the added 1 as at the
         # upper; beyond the data the added row is a block of its own.
         below = np.searchsorted(self.scores_, p, side="right")

@@ -209,7 +209,11 @@ def calibrate_variance_gamma(
     stated = float(a @ v)
     if stated <= 0.0:
         return Gamma(1.0, identified=False)
-    return Gamma(float(a @ (r - m) ** 2) / stated)
+    with np.errstate(over="ignore"):
+        gamma = float(a @ (r - m) ** 2) / stated
+    if not np.isfinite(gamma):
+        raise CJEError("labels, means, variances or weights are too far apart in size", value=gamma)
+    return Gamma(gamma)
 
 
 def apply_variance_scaling(variances: ArrayLike, gamma: float) -> FloatArray:
