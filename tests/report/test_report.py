@@ -209,7 +209,7 @@ def test_bars_are_shares_and_outlines_follow() -> None:
         HistogramPart("h", np.array([0.0, 1.0]), (Series("a", np.ones(2)),), "x")
 
 
-@pytest.mark.parametrize("n", [1, 2, 60])
+@pytest.mark.parametrize("n", [0, 1, 2, 60])
 def test_curves_of_any_length_draw(n: int) -> None:
     x = np.linspace(0, 1, n)
     bare = CalibrationCurve(x, x)

@@ -231,7 +231,7 @@ def _curve_axes(part: CurvePart, y_values: np.ndarray) -> tuple[_Axis, _Axis]:
     x_values = part.curve.x
     if part.histogram is not None:
         x_range = float(part.histogram.edges[0]), float(part.histogram.edges[-1])
-    elif part.curve.reference and 0.0 <= x_values.min() and x_values.max() <= 1.0:
+    elif part.curve.reference and len(x_values) and x_values[0] >= 0.0 and x_values[-1] <= 1.0:
         x_range = (0.0, 1.0)
     else:
         x_range = padded(x_values.tolist(), 0.02)
