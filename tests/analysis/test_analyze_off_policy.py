@@ -103,3 +103,18 @@ def test_calibration_data_an_estimator_cannot_use_are_not_ignored(
         analyze_dataset(
             fresh, logged_data_path=logged, calibration_data_path=logged, estimator="tmle"
         )
+
+
+def test_a_refusal_within_a_subgroup_stays_on_its_value_and_a_tiny_level_costs_only_itself() -> (
+    None
+):
+    sim = simulate.logged_with_logprobs(900, 300, seed=1, targets={"near": 0.9, "far": 0.002})
+    sizes = ["a"] * 500 + ["b"] * 390 + ["tiny"] * 10
+    logged = sim.dataset.with_columns(domain=sizes)
+    part = analyze_dataset(logged_data_path=logged, estimator="snips", by="domain").subgroups[
+        "domain"
+    ]
+    assert part.policies == ("near | a", "far | a", "near | b", "far | b")
+    assert set(part.refused()) == {"far | a", "far | b"}
+    left = [f for f in part.findings if f.code == "subgroup-left-out"]
+    assert [f.subject for f in left] == ["domain=tiny"]
