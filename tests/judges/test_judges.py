@@ -182,6 +182,7 @@ def test_samples_without_the_fields_are_named_by_number() -> None:
         ({"variance": "logprobs", "provider": "anthropic"}, "log-probs"),
         ({"provider": "nobody"}, "unknown provider"),
         ({"tempalte": "x"}, "tempalte"),
+        ({"model": "offline"}, "needs model"),
     ],
 )
 def test_a_configuration_that_cannot_work_is_refused(bad: dict[str, object], word: str) -> None:

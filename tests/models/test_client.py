@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 
 import pytest
 
@@ -88,8 +89,21 @@ def test_a_wrong_key_is_fatal_and_the_key_is_in_no_message_and_no_log(
         endpoint = Endpoint("openai", "m", base_url=server.base_url, api_key_env="MY_KEY")
     assert caught.value.status == 401
     assert "environment variable" in str(caught.value)
-    for text in (str(caught.value), repr(endpoint), str(endpoint.identity()), caplog.text):
+    printed = "".join(traceback.format_exception(caught.value))
+    for text in (printed, repr(endpoint), str(endpoint.identity()), caplog.text):
         assert secret not in text
+
+
+def test_a_key_quoted_in_an_error_of_status_200_is_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.server.routes import Routes
+
+    monkeypatch.setenv("MY_KEY", "sk-very-secret-0123456789")
+    failed = {"error": {"code": 401, "message": "wrong key sk-very-secret-0123456789"}}
+    monkeypatch.setattr(Routes, "answer", lambda *_: failed)
+    with TestServer() as server, pytest.raises(FatalError) as caught:
+        _chat(server.base_url, api_key_env="MY_KEY")
+    assert "[key]" in str(caught.value)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_reasoning_models_get_the_new_name_of_the_token_limit() -> None:
@@ -113,11 +127,21 @@ def test_a_missing_key_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> No
         Endpoint("openai", "gpt-4").read_key()
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://a/v1", "http://me:pw@host/v1"])
-def test_base_urls_that_cannot_be_used_or_would_leak_are_refused(url: str) -> None:
-    with pytest.raises(CJEError) as caught:
-        Endpoint("openai", "m", base_url=url)
-    assert ":pw@" not in str(caught.value)
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8000", "ftp://a/v1", "http://me:pw@host/v1", "ftp://me:pw@host", "me:pw@host/v1"],
+)
+def test_base_urls_that_cannot_be_used_or_would_leak_are_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    for look in (
+        lambda: Endpoint("openai", "m", base_url=url),
+        lambda: Endpoint("openai", "m").url,
+    ):
+        with pytest.raises(CJEError) as caught:
+            look()
+        assert ":pw@" not in str(caught.value)
 
 
 def test_unknown_providers_are_refused_with_the_list() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from time import time
 from typing import Any, Literal
 
@@ -95,17 +96,21 @@ def parse_retry_after(headers: Mapping[str, str], *, now: float | None = None) -
     2.5
     >>> parse_retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=50.0)
     10.0
-    >>> parse_retry_after({"retry-after": "soon"}) is None
-    True
+    >>> [parse_retry_after({"retry-after": text}) for text in ("soon", "inf")]
+    [None, None]
     """
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         text = headers.get(name)
         if text is None:
             continue
         try:
-            return max(0.0, float(text) * scale)
+            seconds = float(text) * scale
         except ValueError:
             pass
+        else:
+            if isfinite(seconds):  # "inf" would be a wait without an end
+                return max(0.0, seconds)
+            continue
         try:
             moment = parsedate_to_datetime(text).timestamp()
         except (ValueError, TypeError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from cje.errors import CJEError
 
@@ -121,7 +121,7 @@ class Endpoint:
         if self.base_url is not None:
             return self.base_url
         from_env = os.environ.get("OPENAI_BASE_URL") if self.provider == "openai" else None
-        return from_env or PROVIDERS[self.provider].base_url
+        return _without_credentials(from_env) if from_env else PROVIDERS[self.provider].base_url
 
     @property
     def label(self) -> str:
@@ -166,14 +166,14 @@ class Endpoint:
 def _without_credentials(url: str) -> str:
     """Refuse a password inside a URL: it would reach logs, the store and reports."""
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise CJEError("base_url must start with http:// or https://", value=url)
-    if parts.username or parts.password:
-        shown = urlunsplit(parts._replace(netloc=parts.hostname))
+    if "@" in parts.netloc or (not parts.netloc and "@" in url):
+        shown = url.rpartition("@")[2]
         raise CJEError(
-            f"base_url {shown} carries a user name or password",
+            f"base_url (of {shown}) carries a user name or password",
             hint="put the key in an environment variable and name it in api_key_env",
         )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise CJEError("base_url must start with http:// or https://", value=url)
     return url.rstrip("/")
 
 

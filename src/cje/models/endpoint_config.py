@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cje.errors import CJEError
 from cje.models.endpoint import PROVIDERS, Endpoint
@@ -35,6 +35,13 @@ class EndpointConfig(BaseModel):
             known = ", ".join([cls.in_process, *PROVIDERS])
             raise ValueError(f"unknown provider {value!r}: use one of {known}")
         return value
+
+    @model_validator(mode="after")
+    def _model_named(self) -> Self:
+        # The model's default belongs to the provider without a server.
+        if self.provider != self.in_process and self.model in ("", self.in_process):
+            raise ValueError(f"provider {self.provider!r} needs model: the name on that server")
+        return self
 
     def endpoint_record(self) -> Endpoint:
         """The server part."""

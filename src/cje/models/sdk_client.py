@@ -77,8 +77,9 @@ class SDKClient(ABC):
                 where=where,
             ) from error  # fmt: skip
         except self._base_error as error:
-            raise self._typed(error, where) from error
-        return _read_json(response, where)
+            # Not "from error": the SDK's text may quote the key, and a traceback prints causes.
+            raise self._typed(error, where) from None
+        return self._read_json(response, where)
 
     def _typed(self, error: Any, where: str) -> ModelCallError:
         if isinstance(error, self._sdk.APITimeoutError):
@@ -102,6 +103,37 @@ class SDKClient(ABC):
             where=where, hint="raise timeout, or lower max_tokens",
         )  # fmt: skip
 
+    def _read_json(self, response: Any, where: str) -> dict[str, JSON]:
+        """The body as a JSON object; anything else is a broken body, worth another attempt."""
+        kind = response.headers.get("content-type", "")
+        if "json" not in kind.lower():
+            raise RetryableError(
+                f"the answer is not JSON but {kind or 'of no stated type'}", reason="content_type",
+                where=where, hint="check that base_url points at the API and not at a web page",
+            )  # fmt: skip
+        try:
+            body = json.loads(response.content)
+        except (ValueError, RecursionError) as error:
+            raise RetryableError(
+                f"the answer is broken JSON ({len(response.content)} bytes)", reason="broken_json",
+                where=where,
+            ) from error  # fmt: skip
+        if not isinstance(body, dict):
+            raise RetryableError(
+                "the answer is not a JSON object",
+                reason="broken_body",
+                where=where,
+                value=type(body).__name__,
+            )
+        failure = body if body.get("object") == "error" else body.get("error")
+        if isinstance(failure, dict):
+            # Some servers report a failure with status 200.
+            code = failure.get("code")
+            status = code if isinstance(code, int) else 500
+            text = self._without_key(str(failure))
+            raise error_from_status(status, response.headers, text, where=where)
+        return body
+
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
@@ -116,31 +148,3 @@ def _http_response_type(sdk: Any) -> Any:
         if package.startswith("httpx"):
             return importlib.import_module(package).Response
     raise AssertionError("the SDK's client is not built on httpx")
-
-
-def _read_json(response: Any, where: str) -> dict[str, JSON]:
-    """The body as a JSON object; anything else is a broken body, worth another attempt."""
-    kind = response.headers.get("content-type", "")
-    if "json" not in kind.lower():
-        raise RetryableError(
-            f"the answer is not JSON but {kind or 'of no stated type'}", reason="content_type",
-            where=where, hint="check that base_url points at the API and not at a web page",
-        )  # fmt: skip
-    try:
-        body = json.loads(response.content)
-    except ValueError as error:
-        raise RetryableError(
-            f"the answer is broken JSON ({len(response.content)} bytes)", reason="broken_json",
-            where=where,
-        ) from error  # fmt: skip
-    if not isinstance(body, dict):
-        raise RetryableError(
-            "the answer is not a JSON object", reason="broken_body", where=where, value=body
-        )
-    failure = body if body.get("object") == "error" else body.get("error")
-    if isinstance(failure, dict):
-        # Some servers report a failure with status 200.
-        code = failure.get("code")
-        status = code if isinstance(code, int) else 500
-        raise error_from_status(status, response.headers, str(failure), where=where)
-    return body
