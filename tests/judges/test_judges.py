@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from cje.judges import (
     make_judge,
     template_names,
 )
-from cje.models import BadOutputError, run_sync
+from cje.judges.verdict import moments_from_logprobs
+from cje.models import BadOutputError, Completion, run_sync
 from tests.server import Faults, TestServer
 
 ASK = "How do I reset my password?"
@@ -81,6 +83,19 @@ def test_variance_from_the_verdict_tokens_log_probs() -> None:
     assert gate.variance == pytest.approx(gate.mean * (1 - gate.mean))
 
 
+def test_a_verdict_of_two_tokens_is_refused_not_read_from_its_last_digit() -> None:
+    def answer(*tokens: str) -> Completion:
+        top = tuple({t: math.log(0.8), "9": math.log(0.2)} if t.isdigit() else {} for t in tokens)
+        return Completion("".join(tokens), "stop", tokens, (-0.1,) * len(tokens), top=top)
+
+    scale = load_template("comprehensive_judge")
+    with pytest.raises(BadOutputError) as caught:
+        moments_from_logprobs(answer('{"score": ', "7", "5", "}"), scale, 0.75)
+    assert caught.value.reason == "no_verdict_token"
+    mean, _ = moments_from_logprobs(answer('{"score": ', "75", "}"), scale, 0.75)
+    assert mean == pytest.approx(0.8 * 0.75 + 0.2 * 0.09)
+
+
 def test_variance_from_a_stated_interval() -> None:
     with TestServer() as server:
         judge = _judge(server, variance="interval")
@@ -105,8 +120,6 @@ def test_a_comparison_is_asked_both_ways_round() -> None:
 def test_a_judge_with_a_position_bias_ends_in_a_tie() -> None:
     class FirstWins:
         async def chat(self, *_: object, **__: object) -> object:
-            from cje.models import Completion
-
             return Completion('{"winner": "A"}', "stop")
 
     with TestServer() as server:

@@ -107,7 +107,7 @@ class APIJudge(BaseJudge):
     def _verdict(self, answer: Completion, parsed: Parsed) -> Verdict:
         score, variance = parsed.value, None
         if self.config.variance == "logprobs":
-            score, variance = moments_from_logprobs(answer, self.template)
+            score, variance = moments_from_logprobs(answer, self.template, parsed.value)
         elif self.config.variance == "interval":
             if parsed.interval is None:
                 raise BadOutputError(

@@ -81,13 +81,19 @@ def parse_verdict(raw: str, template: JudgeTemplate, judged: str = "") -> Parsed
     if whole is not None:
         return _from_fields(whole, template, raw, "structured")
     text = _unquoted(raw, judged)
-    objects = [o for o in _objects(text) if _FIELD[template.kind] in o]
-    if objects:
-        found = [_from_fields(o, template, raw, "tolerant") for o in objects]
-        if len({parsed.value for parsed in found}) > 1:
-            raise _refusal("ambiguous_score", "the answer holds several verdicts", raw)
-        return found[-1]
-    return Parsed(_stated(text, template, raw), "tolerant")
+    # An object the judged text holds too is a quotation, wherever in a line it stands.
+    objects = [
+        fields
+        for fields, source in _objects(text)
+        if _FIELD[template.kind] in fields and source not in judged
+    ]
+    if not objects:
+        return Parsed(_stated(text, template, raw), "tolerant")
+    found = [_from_fields(fields, template, raw, "tolerant") for fields in objects]
+    values = {parsed.value for parsed in found} | _statements(text, template, raw)
+    if len(values) > 1:
+        raise _refusal("ambiguous_score", "the answer holds several verdicts", raw)
+    return found[-1]
 
 
 def _refusal(reason: str, what: str, raw: str) -> BadOutputError:
@@ -104,10 +110,10 @@ def _as_object(text: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _objects(text: str) -> list[Mapping[str, Any]]:
-    """Every top-level JSON object inside a text."""
+def _objects(text: str) -> list[tuple[Mapping[str, Any], str]]:
+    """Every top-level JSON object inside a text, with its own text."""
     decoder, at = json.JSONDecoder(), 0
-    found: list[Mapping[str, Any]] = []
+    found: list[tuple[Mapping[str, Any], str]] = []
     while (at := text.find("{", at)) >= 0:
         try:
             value, end = decoder.raw_decode(text, at)
@@ -115,7 +121,7 @@ def _objects(text: str) -> list[Mapping[str, Any]]:
             at += 1
             continue
         if isinstance(value, dict):
-            found.append(value)
+            found.append((value, text[at:end]))
         at = end
     return found
 
@@ -166,18 +172,22 @@ def _in_range(value: Any, template: JudgeTemplate, raw: str) -> float:
 
 def _stated(text: str, template: JudgeTemplate, raw: str) -> float:
     """The one verdict stated on a line of its own; a final one wins over others."""
-    pattern = _WORDS.get(template.kind, _STATED)
-    matches = list(pattern.finditer(text))
-    if not matches and template.kind == "score":
-        bare = _BARE.match(text)
-        matches = [bare] if bare else []
-    if not matches:
+    values = _statements(text, template, raw)
+    bare = _BARE.match(text) if not values and template.kind == "score" else None
+    if bare:
+        return _read(bare, template, raw)
+    if not values:
         raise _refusal("no_score", "the answer states no verdict", raw)
-    final = [m for m in matches if m.groupdict().get("final")]
-    values = {_read(m, template, raw) for m in (final or matches)}
     if len(values) > 1:
         raise _refusal("ambiguous_score", "the answer states several verdicts", raw)
     return values.pop()
+
+
+def _statements(text: str, template: JudgeTemplate, raw: str) -> set[float]:
+    """Every verdict stated on a line of its own, or the final ones where some are called final."""
+    matches = list(_WORDS.get(template.kind, _STATED).finditer(text))
+    final = [m for m in matches if m.groupdict().get("final")]
+    return {_read(m, template, raw) for m in (final or matches)}
 
 
 def _read(match: re.Match[str], template: JudgeTemplate, raw: str) -> float:

@@ -100,13 +100,19 @@ def variance_from_interval(interval: tuple[float, float]) -> float:
     return min(MAX_VARIANCE, ((interval[1] - interval[0]) / (2.0 * _Z90)) ** 2)
 
 
-def moments_from_logprobs(answer: Completion, template: JudgeTemplate) -> tuple[float, float]:
+def moments_from_logprobs(
+    answer: Completion, template: JudgeTemplate, stated: float
+) -> tuple[float, float]:
     """Mean and variance of the verdict's distribution over the tokens the judge weighed.
 
-    The verdict token is the last one whose alternatives are verdicts on the declared scale; the
-    alternatives' probabilities are renormalised over the valid ones.
+    The verdict token is the last one that reads as the `stated` verdict by itself (where "75" is
+    two tokens, neither is it); the probabilities of its alternatives are renormalised over those
+    on the declared scale.
     """
-    for entry in reversed(answer.top):
+    for token_text, entry in zip(reversed(answer.tokens or ()), reversed(answer.top), strict=False):
+        chosen = _token_value(token_text, template)
+        if chosen is None or not math.isclose(chosen, stated, abs_tol=1e-9):
+            continue
         values, weights = [], []
         for token, logprob in entry.items():
             value = _token_value(token, template)
