@@ -24,6 +24,7 @@ from cje.diagnostics import (
     weight_findings,
 )
 from cje.errors import CJEError
+from cje.estimators.carry_over import carry_over_findings
 from cje.estimators.direct_findings import judge_curve
 from cje.estimators.evidence import Evidence
 from cje.estimators.identical_labels import unseen_variance
@@ -250,7 +251,7 @@ class OffPolicyEstimator(ABC):
             influence,
             {**diagnostics, **fit.diagnostics},
             metadata,
-            (*findings, *self._label_gate(problem)),
+            (*findings, *self._label_gate(problem), *self._carry_over(problem)),
             curves={"judge": self._judge_curve(problem)},
             evidence=self._evidence(problem),
         )
@@ -358,6 +359,19 @@ class OffPolicyEstimator(ABC):
             diagnostics["rater_agreement"] = agreement.to_dict()
             findings += agreement.findings()
         return diagnostics, findings
+
+    def _carry_over(self, problem: Problem) -> list[Finding]:
+        """Where labels are weighted by m(S): do labels weighted by W say the same?"""
+        logged = problem.logged
+        label_weights = self.label_weights(problem)[0]
+        if label_weights is logged.weights:
+            return []
+        rows = logged.labelled
+        omega = logged.weights[rows] / logged.propensity[rows][:, None]
+        enough = [effective_sample_size(w) >= self.thresholds.labels_ess_refuse for w in omega.T]
+        return carry_over_findings(
+            logged.policies, problem.term(logged.weights), problem.term(label_weights), enough
+        )
 
     def _label_gate(self, problem: Problem) -> list[Finding]:
         """An estimate whose labels are worth only a handful is refused, as is a constant judge."""
