@@ -151,6 +151,23 @@ def test_the_answer_says_what_is_and_is_not_told_apart() -> None:
     assert "as equals" in answer.next[0]
 
 
+def test_told_apart_means_the_same_in_the_matrix_and_in_words() -> None:
+    result = made_of([0.5, 0.502, 0.7], 0.02)
+    cells = sections(result)["Paired differences"].cells  # type: ignore[attr-defined]
+    assert (cells[2, 0].verdict, cells[2, 0].tone) == ("better", "good")
+    assert (cells[0, 2].verdict, cells[0, 2].tone) == ("worse", "bad")
+    assert (cells[0, 1].verdict, cells[0, 1].tone) == ("not told apart", "plain")
+
+
+def test_a_non_inferior_policy_is_said_to_be_so_one_way_only() -> None:
+    result = made_of([0.5, 0.501], 0.01, metadata={"margin": 0.05})
+    cells = sections(result)["Paired differences"].cells  # type: ignore[attr-defined]
+    assert cells[1, 0].verdict == "non-inferior"
+    assert cells[0, 1].verdict == "not told apart"
+    answer = answer_of(result, result.compare_all(), result.rows())
+    assert any("less than the margin of 0.0500" in line for line in answer.can)
+
+
 def test_a_difference_that_only_one_test_would_claim_is_not_claimed() -> None:
     """Ten pairs: each interval may exclude zero where Holm's adjustment does not."""
     result = made_of([0.5, 0.5, 0.5, 0.5, 0.522], 0.01)
@@ -158,6 +175,8 @@ def test_a_difference_that_only_one_test_would_claim_is_not_claimed() -> None:
     assert any(c.verdict == "better" and p > 0.05 for c, p in pairs)
     answer = answer_of(result, pairs, result.rows())
     assert not [line for line in answer.can if "better than" in line]
+    matrix = sections(result)["Paired differences"]
+    assert {cell.verdict for cell in matrix.cells.values()} == {"not told apart"}  # type: ignore[attr-defined]
 
 
 def test_an_uncalibrated_result_claims_nothing() -> None:

@@ -11,13 +11,14 @@ from cje.inference import Severity
 from cje.report import Answer
 from cje.report.wording import interval, isolated, number, p_value, shorten, signed
 
-__all__ = ["Pairs", "Rows", "answer_of"]
+__all__ = ["Pairs", "Rows", "answer_of", "told_apart"]
 
 Pairs = Sequence[tuple[Comparison, float]]
 Rows = Sequence[dict[str, Any]]
 
 _MOST = 5
 _NAME = 48
+_MOST_FACTOR = 25.0
 _SCOPE = "How the policies do on prompts unlike these, or against other labels than these."
 
 
@@ -33,7 +34,7 @@ def answer_of(result: EstimationResult, pairs: Pairs, rows: Rows) -> Answer:
     )
 
 
-def _told_apart(result: EstimationResult, p: float) -> bool:
+def told_apart(result: EstimationResult, p: float) -> bool:
     """Significant after Holm's adjustment for the number of pairs."""
     return p < 1.0 - result.level
 
@@ -59,7 +60,7 @@ def _differences(result: EstimationResult, best: str | None, pairs: Pairs) -> li
     """Pairs told apart, those with the best policy first."""
     lines = []
     for c, p in sorted(pairs, key=lambda pair: (best not in (pair[0].a, pair[0].b), pair[1])):
-        if not _told_apart(result, p):
+        if not told_apart(result, p):
             continue
         high, low = (c.a, c.b) if c.difference > 0 else (c.b, c.a)
         ends = sorted(abs(v) for v in (c.interval.low, c.interval.high))
@@ -68,7 +69,7 @@ def _differences(result: EstimationResult, best: str | None, pairs: Pairs) -> li
             f"({interval(*ends, digits=3)}; {p_value(p)})."
         )
     for c, p in pairs:
-        if c.verdict == "non-inferior" and not _told_apart(result, p):
+        if c.verdict == "non-inferior" and not told_apart(result, p):
             lines.append(
                 f"{_name(c.a)} is worse than {_name(c.b)} by less than the margin of "
                 f"{number(c.margin or 0.0, 3)}, or not worse at all."
@@ -90,7 +91,7 @@ def _open_pairs(result: EstimationResult, pairs: Pairs) -> list[str]:
         f"That {_name(c.a)} and {_name(c.b)} differ: {signed(c.difference)} "
         f"({interval(c.interval.low, c.interval.high, sign=True)}; {p_value(p)}) may be chance."
         for c, p in sorted(pairs, key=lambda pair: -pair[1])
-        if not _told_apart(result, p) and c.verdict != "non-inferior"
+        if not told_apart(result, p) and c.verdict != "non-inferior"
     ]
     return _capped(lines, "pairs are not told apart either")
 
@@ -126,7 +127,7 @@ def _steps(result: EstimationResult, best: str | None, pairs: Pairs) -> tuple[st
 
 def _settle(result: EstimationResult, best: str, pairs: Pairs) -> list[str]:
     """How much more data the best policy's closest rival needs, at the difference seen now."""
-    rivals = [c for c, p in pairs if best in (c.a, c.b) and not _told_apart(result, p)]
+    rivals = [c for c, p in pairs if best in (c.a, c.b) and not told_apart(result, p)]
     if not rivals:
         return []
     closest = min(rivals, key=lambda c: abs(c.difference))
@@ -134,7 +135,7 @@ def _settle(result: EstimationResult, best: str, pairs: Pairs) -> list[str]:
     half = 0.5 * (closest.interval.high - closest.interval.low)
     factor = (half / abs(closest.difference)) ** 2 if closest.difference else float("inf")
     pair = f"{_name(best)} and {_name(rival)}"
-    if factor > 100:
+    if factor > _MOST_FACTOR:
         return [f"Treat {pair} as equals: no affordable amount of data tells them apart."]
     if factor <= 1.0:  # its own interval excludes zero; the other comparisons cost it that
         return [f"To settle {pair} alone, plan that one comparison and repeat it on new prompts."]

@@ -38,7 +38,7 @@ _MIN_IN_REGION = 5
 _MOST_IN_HISTOGRAM = 100_000
 _SAMPLES, _PROMPT_CHARACTERS, _RESPONSE_CHARACTERS = 240, 240, 480
 _BAND_CELLS = 1000
-_NO_TEXT = "The texts were not read (analyze_dataset(..., text=True) keeps them)."
+_NO_TEXT = "No texts are here: analyze_dataset(..., text=True) keeps those the data have."
 _SMALLEST_WEIGHT = 1e-4  # weights below it share the first bin
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from cje.estimators.report_answer import Pairs, Rows, answer_of
+from cje.estimators.comparison import Comparison
+from cje.estimators.report_answer import Pairs, Rows, answer_of, told_apart
 from cje.estimators.report_evidence import (
     residual_parts,
     sample_table,
@@ -43,7 +44,8 @@ __all__ = [
 ]
 
 _MOST_ROWS, _MOST_IN_MATRIX = 60, 12
-_OPPOSITE = {"better": "worse", "worse": "better"}
+_OPPOSITE = {"better": "worse", "worse": "better", "non-inferior": "not told apart"}
+_TONE = {"better": "good", "non-inferior": "good", "worse": "bad"}
 
 
 def make_report(
@@ -150,13 +152,13 @@ def estimates_part(result: EstimationResult, table: Rows) -> Forest:
 
 
 def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
-    refused, borrowed = set(result.refused()), set(result.metadata.get("borrowed", ()))
+    borrowed = set(result.metadata.get("borrowed", ()))
     names = result.policies
     note = (
-        f"Row minus column on shared prompts, with {result.level:.0%} intervals; p-values are "
-        "adjusted for the number of pairs (Holm), the verdict in words is the interval's own."
+        f"Row minus column on shared prompts. The {result.level:.0%} interval is one pair's alone; "
+        "p-values and verdicts are adjusted for the number of pairs (Holm)."
     )
-    if refused:
+    if result.refused():
         note += " A refused policy has no verdict."
     if borrowed:
         note += " Borrowed: right if the judge errs on it as on the labelled policies."
@@ -169,20 +171,23 @@ def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
     for c, p in pairs:
         if c.a not in place or c.b not in place:
             continue
-        i, j, (low, high), pair = place[c.a], place[c.b], c.interval, {c.a, c.b}
-        limit = "refused" if pair & refused else "borrowed" if pair & borrowed else ""
-        cells[i, j] = MatrixCell(c.difference, low, high, p, *_verdict(c.verdict, limit))
-        back = _OPPOSITE.get(c.verdict, "inconclusive")
-        cells[j, i] = MatrixCell(-c.difference, -high, -low, p, *_verdict(back, limit))
+        i, j, (low, high) = place[c.a], place[c.b], c.interval
+        verdict = _verdict(result, c, p)
+        back = _OPPOSITE.get(verdict, verdict)
+        mark = ", borrowed" if {c.a, c.b} & borrowed and verdict in _TONE else ""
+        tone, back_tone = _TONE.get(verdict, "plain"), _TONE.get(back, "plain")
+        cells[i, j] = MatrixCell(c.difference, low, high, p, verdict + mark, tone)
+        cells[j, i] = MatrixCell(-c.difference, -high, -low, p, back + mark, back_tone)
     return MatrixPart("Paired differences", names, cells, note)
 
 
-def _verdict(verdict: str, limit: str) -> tuple[str, str]:
-    """The word in the matrix and its tone; a refused policy has no verdict."""
-    if limit == "refused":
-        return "refused", "plain"
-    tone = {"better": "good", "non-inferior": "good", "worse": "bad"}.get(verdict, "plain")
-    return f"{verdict}, borrowed" if limit else verdict, tone
+def _verdict(result: EstimationResult, c: Comparison, p: float) -> str:
+    """What the pair allows to be said once the number of pairs is counted."""
+    if {c.a, c.b} & set(result.refused()):
+        return "refused"
+    if told_apart(result, p):
+        return "better" if c.difference > 0 else "worse"
+    return "non-inferior" if c.verdict == "non-inferior" else "not told apart"
 
 
 def _subgroup(column: str, part: EstimationResult) -> Forest:
