@@ -75,7 +75,7 @@ def test_a_limit_on_prompts_costs_labels_or_is_refused():
     bound = plan_study(quality, goal, COSTS, max_prompts=free.n_prompts // 2)
     assert bound.n_prompts <= free.n_prompts // 2
     assert bound.n_labels > free.n_labels
-    with pytest.raises(CJEError, match="so few prompts"):
+    with pytest.raises(CJEError, match="at most 100 prompts"):
         plan_study(quality, goal, COSTS, max_prompts=100)
 
 
@@ -128,6 +128,8 @@ def test_labels_on_another_scale_are_planned_on_that_scale():
         lambda: Goal("value", float("nan")),
         lambda: Goal("speed", 1.0),
         lambda: plan_study(JudgeQuality(0.3, 0.5), Goal("power", 0.1), n_policies=1),
+        lambda: plan_study(JudgeQuality(0.3, 0.5), Goal("value", 0.5), max_prompts=5),
+        lambda: plan_study(JudgeQuality(0.3, 0.5), Goal("value", 1e-7)),
         lambda: achieved(JudgeQuality(0.3, 0.5), Goal("value", 0.1), 10, 20),
     ],
 )
@@ -159,4 +161,9 @@ def test_the_command_plans_from_assumptions_and_from_a_pilot(tmp_path):
     found = runner.invoke(app, ["plan", str(path), "--detect", "0.05"])
     assert found.exit_code == 0, found.output
     assert "the pilot leaves open" in found.output
+    page = tmp_path / "plan.html"
+    found = runner.invoke(app, ["plan", str(path), "--detect", "0.05", "--report", str(page)])
+    assert found.exit_code == 0, found.output
+    assert "power by labels a policy" in page.read_text()
+    assert page.stat().st_size < 500_000
     assert isinstance(runner.invoke(app, ["plan", "--sd", "1"]).exception, CJEError)

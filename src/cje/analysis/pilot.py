@@ -15,13 +15,13 @@ from cje.data.folds import get_folds
 from cje.errors import CJEError
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["Pilot", "PilotPlan", "measure_pilot", "plan_from_pilot"]
+__all__ = ["RANGE", "Pilot", "PilotPlan", "measure_pilot", "plan_from_pilot"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MIN_PILOT_LABELS = 20
-_RANGE = (0.04, 0.96)
+RANGE = (0.04, 0.96)
 # Out-of-fold errors of a calibration on L labels exceed those of the limiting one by a factor of
 # about 1 + 10 / L (1.17, 1.11, 1.06 at 50, 100, 200 labels of `policies_on_shared_prompts`).
 _FIT_EXCESS = 10.0
@@ -134,8 +134,8 @@ def plan_from_pilot(
         return plan_study(quality, goal, costs, n_policies=count, max_prompts=max_prompts)
 
     designs = [plan(quality) for quality in pilot.draws]
-    labels = np.quantile([d.n_labels for d in designs], _RANGE)
-    prompts = np.quantile([d.n_prompts for d in designs], _RANGE)
+    labels = np.quantile([d.n_labels for d in designs], RANGE)
+    prompts = np.quantile([d.n_prompts for d in designs], RANGE)
     upper = max(designs, key=lambda d: -abs(d.n_labels - labels[1]))
     return PilotPlan(
         plan(pilot.quality),

@@ -42,8 +42,8 @@ class JudgeQuality:
     reward_correlation : float
         Correlation between two policies of the calibrated score on one prompt.
     residual_correlation : float
-        The same of what the judge misses; counts only where both responses of a prompt are
-        labelled.
+        The same of what the judge misses. It helps a difference only where both responses of a
+        prompt are labelled: a plan with it says to label the same prompts of every policy.
     """
 
     sd: float
@@ -153,7 +153,10 @@ def plan_study(
     True
     """
     if n_policies < 1 or (goal.kind != "value" and n_policies < 2):
-        raise CJEError("a difference needs at least two policies", value=n_policies)
+        least = "one policy" if goal.kind == "value" else "two policies: it plans a difference"
+        raise CJEError(f"the study needs at least {least}", value=n_policies)
+    if max_prompts is not None and max_prompts < MIN_LABELS:
+        raise CJEError(f"a study needs at least {MIN_LABELS} prompts", value=max_prompts)
     prices = costs or UnitCosts()
     low, high = 1e-12, 4.0 * quality.sd**2
     for _ in range(200):  # bisection on the variance granted to the design
@@ -165,9 +168,10 @@ def plan_study(
             high = middle
     n, labels = _cheapest(quality, goal, prices, low, max_prompts)
     if not _meets(quality, goal, n, labels):
+        few = "" if max_prompts is None else f" with at most {max_prompts:,} prompts"
         raise CJEError(
-            "no number of labels reaches this goal with so few prompts",
-            value=max_prompts,
+            f"no number of labels reaches this goal{few}",
+            value=goal.size,
             hint="allow more prompts, or ask for a wider interval or a larger difference",
         )
     return _describe(quality, goal, prices, n, labels, n_policies)

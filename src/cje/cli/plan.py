@@ -12,6 +12,7 @@ from cje.errors import CJEError
 
 if TYPE_CHECKING:
     from cje.analysis.plan import Goal, UnitCosts
+    from cje.report import Report
 
 __all__ = ["plan"]
 
@@ -45,6 +46,9 @@ def plan(
     policies: Annotated[int | None, typer.Option(help="Number of policies.")] = None,
     max_prompts: Annotated[int | None, typer.Option(help="Prompts there are at most.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with the curves: what labels and prompts buy.")
+    ] = None,
 ) -> None:
     """Plan a study: the cheapest number of prompts and labels that meets a goal."""
     from cje.analysis.plan import UnitCosts
@@ -52,10 +56,15 @@ def plan(
     goal = _goal(width, difference_width, detect, level, power)
     costs = UnitCosts(label_cost, response_cost)
     if pilot is not None:
-        found, text = _from_pilot(pilot, goal, costs, policies, max_prompts)
+        found, text, page = _from_pilot(pilot, goal, costs, policies, max_prompts)
     else:
-        found, text = _from_assumptions(goal, costs, sd, r2, correlation, policies, max_prompts)
+        found, text, page = _from_assumptions(
+            goal, costs, sd, r2, correlation, policies, max_prompts
+        )
     typer.echo(json.dumps(found, indent=2) if as_json else text)
+    if report is not None:
+        page.to_html(report)
+        typer.echo(f"report: {report}", err=True)
 
 
 def _goal(
@@ -89,8 +98,9 @@ def _from_assumptions(
     correlation: float,
     policies: int | None,
     max_prompts: int | None,
-) -> tuple[dict[str, Any], str]:
+) -> tuple[dict[str, Any], str, Report]:
     from cje.analysis.plan import JudgeQuality, plan_study
+    from cje.analysis.plan_report import plan_report
 
     if sd is None or r2 is None:
         raise CJEError(
@@ -100,18 +110,19 @@ def _from_assumptions(
     quality = JudgeQuality(sd, r2, correlation)
     count = policies or (1 if goal.kind == "value" else 2)
     design = plan_study(quality, goal, costs, n_policies=count, max_prompts=max_prompts)
-    return design.to_dict(), _words(design.to_dict())
+    found = design.to_dict()
+    return found, _words(found), plan_report(design, goal, quality)
 
 
 def _from_pilot(
     path: Path, goal: Goal, costs: UnitCosts, policies: int | None, max_prompts: int | None
-) -> tuple[dict[str, Any], str]:
+) -> tuple[dict[str, Any], str, Report]:
     from cje.analysis.pilot import plan_from_pilot
+    from cje.analysis.plan_report import plan_report
     from cje.data import read
 
-    found = plan_from_pilot(
-        read(path), goal, costs, n_policies=policies, max_prompts=max_prompts
-    ).to_dict()
+    planned = plan_from_pilot(read(path), goal, costs, n_policies=policies, max_prompts=max_prompts)
+    found = planned.to_dict()
     quality = found["quality"]
     text = (
         f"pilot: {found['pilot_labels']} labels, sd {quality['sd']:.3g}, "
@@ -123,7 +134,9 @@ def _from_pilot(
         f"to be on the safe side: {found['cautious']['n_labels']:,} labels and "
         f"{found['cautious']['n_prompts']:,} prompts a policy"
     )
-    return found, text
+    if goal.kind != "value" and quality["residual_correlation"]:
+        text += "\nlabel the same prompts of every policy: the plan counts on it"
+    return found, text, plan_report(planned.design, goal, planned.pilot.quality, planned)
 
 
 def _words(design: dict[str, Any]) -> str:
