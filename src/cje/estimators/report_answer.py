@@ -114,7 +114,11 @@ def _steps(result: EstimationResult, best: str | None, pairs: Pairs) -> tuple[st
                 if finding.subject is not None and finding.subject not in names:
                     names.append(finding.subject)
     lines = [
-        (f"{_list(names)}: " if names else "") + _text(action) + "."
+        (
+            f"{_list(names)}: {_text(action)}."
+            if names
+            else f"{action[:1].upper()}{_text(action[1:])}."
+        )
         for action, names in actions.items()
     ]
     lines = _capped(lines, "steps are with the findings below")
@@ -136,7 +140,10 @@ def _settle(result: EstimationResult, best: str, pairs: Pairs) -> list[str]:
     factor = (half / abs(closest.difference)) ** 2 if closest.difference else float("inf")
     pair = f"{_name(best)} and {_name(rival)}"
     if factor > _MOST_FACTOR:
-        return [f"Treat {pair} as equals: no affordable amount of data tells them apart."]
+        return [
+            f"Treat {pair} as equals for now: to show a difference as small as the one seen would "
+            f"take over {_MOST_FACTOR:.0f} times the prompts and labels."
+        ]
     if factor <= 1.0:  # its own interval excludes zero; the other comparisons cost it that
         return [f"To settle {pair} alone, plan that one comparison and repeat it on new prompts."]
     return [
