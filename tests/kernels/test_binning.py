@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cje.kernels.binning import bin_sums, equal_mass_bins, equal_width_bins
+from cje.kernels.binning import bin_sums, equal_mass_bins, equal_mass_edges, equal_width_bins
 
 PROBABILITIES = st.lists(
     st.one_of(st.floats(0, 1), st.integers(0, 20).map(lambda i: i / 20)), min_size=1, max_size=60
@@ -37,7 +37,7 @@ def test_the_ends_are_in_the_end_bins():
     assert equal_width_bins(values, 15).tolist() == [0, 0, 14, 14]
 
 
-@given(PROBABILITIES, st.integers(1, 15))
+@given(PROBABILITIES, st.one_of(st.integers(1, 15), st.integers(60, 90)))
 def test_equal_mass_bins_follow_the_middle_rank_of_each_distinct_value(values, n_bins):
     n = len(values)
     expected = []
@@ -47,7 +47,17 @@ def test_equal_mass_bins_follow_the_middle_rank_of_each_distinct_value(values, n
     assert equal_mass_bins(values, n_bins).tolist() == expected
 
 
-@pytest.mark.parametrize(("n", "n_bins"), [(100, 10), (101, 10), (7, 3), (5, 8)])
+@given(PROBABILITIES, st.integers(1, 15), st.data())
+def test_a_whole_weight_is_that_many_rows(values, n_bins, data):
+    p = np.array(values)
+    size = len(p)
+    w = np.array(data.draw(st.lists(st.integers(1, 4), min_size=size, max_size=size)), dtype=float)
+    bins = np.searchsorted(equal_mass_edges(p, n_bins, w), p, side="right")
+    repeated = equal_mass_bins(np.repeat(p, w.astype(int)), n_bins)
+    assert np.repeat(bins, w.astype(int)).tolist() == repeated.tolist()
+
+
+@pytest.mark.parametrize(("n", "n_bins"), [(100, 10), (101, 10), (7, 3), (5, 8), (1000, 90)])
 def test_equal_mass_bins_without_ties_differ_in_size_by_at_most_one(n, n_bins):
     sizes = np.bincount(
         equal_mass_bins(np.random.default_rng(0).random(n), n_bins), minlength=n_bins

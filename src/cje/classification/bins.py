@@ -1,7 +1,6 @@
 """Bins of scores and the sums inside them, in blocks small enough for the processor's cache.
 
-Equal-width bins are those of `cje.kernels.binning`; equal-mass bins follow its rule too, but from
-the edges, which a partial sort finds in less time than a full one.
+The rules are those of `cje.kernels.binning`.
 """
 
 from __future__ import annotations
@@ -14,19 +13,21 @@ from numpy.typing import NDArray
 
 from cje.classification._arrays import BLOCK, FloatArray, IntArray, check_whole_number
 from cje.errors import CJEError
-from cje.kernels.binning import equal_width_bins
+from cje.kernels.binning import equal_mass_edges, equal_width_bins
 
-__all__ = ["BinSums", "Strategy", "binner", "cell_sums", "equal_mass_edges", "gap_sums"]
+__all__ = ["BinSums", "Strategy", "binner", "cell_sums", "gap_sums"]
 
 Strategy = Literal["uniform", "quantile"]
 Binner = Callable[[FloatArray], IntArray]
 
+_MOST_BINS = 1_000_000
 _FEW_EDGES = 64  # up to here, comparing with every edge beats a binary search
 
 
 def binner(p: FloatArray, n_bins: int, strategy: str, w: FloatArray | None) -> Binner:
     """A function from scores to bins: ``"uniform"`` by width, ``"quantile"`` by mass."""
-    n_bins = check_whole_number(n_bins, "n_bins")
+    if check_whole_number(n_bins, "n_bins") > _MOST_BINS:
+        raise CJEError(f"n_bins must be at most {_MOST_BINS:,}", value=n_bins)
     if strategy == "uniform":
         return lambda block: _uniform(block, n_bins)
     if strategy == "quantile":
@@ -52,42 +53,6 @@ def _between(p: FloatArray, edges: FloatArray) -> IntArray:
     for edge in edges:
         bins += p >= edge
     return bins.astype(np.int64)
-
-
-def equal_mass_edges(p: FloatArray, n_bins: int, w: FloatArray | None = None) -> FloatArray:
-    """Smallest score of each bin but the first, so that the bins hold equal mass.
-
-    Equal scores are never split: a score with mass ``L`` below and ``c`` on it goes where its
-    middle goes, ``floor((L + (c - 1) / 2) * n_bins / n)``, as in
-    `cje.kernels.binning.equal_mass_bins`. An edge may repeat: the bin between is then empty.
-    """
-    if w is not None:
-        return _weighted_edges(p, n_bins, w)
-    n = len(p)
-    share = np.arange(1, n_bins) * (n / n_bins)
-    rank = np.minimum(np.ceil(share - 1e-9).astype(np.int64), n - 1)
-    if n_bins == 1:
-        return np.empty(0)
-    value = np.partition(p, np.unique(rank))[rank]
-    below, on = np.zeros(n_bins - 1), np.zeros(n_bins - 1)
-    for start in range(0, n, BLOCK):
-        block = p[start : start + BLOCK]
-        below += [np.count_nonzero(block < v) for v in value]
-        on += [np.count_nonzero(block == v) for v in value]
-    low = below + (on - 1.0) / 2.0 < share - 1e-9
-    return np.asarray(np.where(low, np.nextafter(value, np.inf), value))
-
-
-def _weighted_edges(p: FloatArray, n_bins: int, w: FloatArray) -> FloatArray:
-    order = np.argsort(p)
-    score, mass = p[order], w[order]
-    first = np.flatnonzero(np.diff(score, prepend=-np.inf))
-    on = np.add.reduceat(mass, first)
-    below = np.cumsum(on) - on
-    middle = below + np.maximum(on - 1.0, 0.0) / 2.0
-    bins = np.minimum(np.floor(middle * n_bins / mass.sum() + 1e-9), n_bins - 1)
-    at = np.searchsorted(bins, np.arange(1, n_bins), side="left")
-    return np.append(score[first], np.inf)[at]
 
 
 def gap_sums(

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from cje.classification._arrays import FloatArray, check_binary, check_scores, check_whole_number
+from cje.kernels.binning import mass_bins
 from cje.kernels.isotonic import (
     isotonic_centered_fit,
     isotonic_fit,
@@ -118,12 +119,8 @@ class HistogramCalibrator(BaseEstimator):  # type: ignore[misc]
             kept = w > 0.0
             outcome, p, w = outcome[kept], p[kept], w[kept]
         x, mean, weight, _ = pool_ties(p, outcome, w)
-        total = float(weight.sum())
-        n_bins = max(1, min(most, int(total // least)))
-        # The rule of kernels.binning.equal_mass_bins, on distinct scores with their weights.
-        middle = np.cumsum(weight) - weight + np.maximum(weight - 1.0, 0.0) / 2.0
-        bins = np.minimum((middle * n_bins / total).astype(np.int64), n_bins - 1)
-        first = np.flatnonzero(np.diff(bins, prepend=-1))
+        n_bins = max(1, min(most, int(weight.sum() // least)))
+        first = np.flatnonzero(np.diff(mass_bins(weight, n_bins), prepend=-1))
         self.cuts_ = 0.5 * (x[first[1:] - 1] + x[first[1:]])
         self.values_ = np.add.reduceat(mean * weight, first) / np.add.reduceat(weight, first)
         return self

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["bin_sums", "equal_mass_bins", "equal_width_bins"]
+__all__ = ["bin_sums", "equal_mass_bins", "equal_mass_edges", "equal_width_bins", "mass_bins"]
 
+_FEW_EDGES = 64  # up to here, counting around each edge beats a full sort
 _BLOCK = 16_384  # rows whose scratch space stays in the second-level cache
 
 
@@ -64,14 +65,76 @@ def equal_mass_bins(p: ArrayLike, n_bins: int) -> IntArray:
     [1, 0, 1, 0]
     """
     values = np.asarray(p, dtype=np.float64)
-    n = len(values)
-    order = np.argsort(values)
-    ordered = values[order]
-    starts = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
-    counts = np.diff(starts, append=n)
-    bins = np.empty(n, dtype=np.int64)
-    bins[order] = np.repeat((2 * starts + counts - 1) * n_bins // (2 * n), counts)
-    return bins
+    return np.searchsorted(equal_mass_edges(values, n_bins), values, side="right")
+
+
+def equal_mass_edges(p: FloatArray, n_bins: int, weights: FloatArray | None = None) -> FloatArray:
+    """Smallest value of each bin but the first, by the rule of `equal_mass_bins`.
+
+    A bin is the number of edges at or below a value. An edge may repeat: the bin between is then
+    empty. A partial sort finds the edges in less time than a full one.
+
+    Parameters
+    ----------
+    p : array (n,)
+    n_bins : int
+    weights : array (n,), optional
+        The bins then hold equal weight, and a weight of 2 counts as the row twice.
+
+    Examples
+    --------
+    >>> equal_mass_edges(np.array([0.9, 0.1, 0.5, 0.3]), 2).tolist()
+    [0.5]
+    """
+    if weights is not None:
+        return _weighted_edges(p, n_bins, weights)
+    n = len(p)
+    if n_bins == 1 or n == 0:
+        return np.full(n_bins - 1, np.inf)
+    share = np.arange(1, n_bins) * n  # in units of 1 / n_bins rows
+    rank = np.minimum(-(-share // n_bins), n - 1)
+    value, below, on = _at_ranks(p, rank)
+    low = (2 * below + on - 1) * n_bins < 2 * share
+    return np.where(low, np.nextafter(value, np.inf), value)
+
+
+def _at_ranks(p: FloatArray, rank: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """The values of the given ranks, and how many rows lie below and on each."""
+    if len(rank) > _FEW_EDGES:
+        ordered = np.sort(p)
+        value = ordered[rank]
+        below = np.searchsorted(ordered, value, side="left")
+        return value, below, np.searchsorted(ordered, value, side="right") - below
+    value = np.partition(p, np.unique(rank))[rank]
+    below, on = np.zeros((2, len(rank)), dtype=np.int64)
+    for start in range(0, len(p), _BLOCK):
+        block = p[start : start + _BLOCK]
+        below += [np.count_nonzero(block < v) for v in value]
+        on += [np.count_nonzero(block == v) for v in value]
+    return value, below, on
+
+
+def _weighted_edges(p: FloatArray, n_bins: int, weights: FloatArray) -> FloatArray:
+    order = np.argsort(p)
+    value = p[order]
+    first = np.flatnonzero(np.diff(value, prepend=-np.inf))
+    bins = mass_bins(np.add.reduceat(weights[order], first), n_bins)
+    at = np.searchsorted(bins, np.arange(1, n_bins), side="left")
+    return np.append(value[first], np.inf)[at]
+
+
+def mass_bins(mass: FloatArray, n_bins: int) -> IntArray:
+    """Bin of each distinct value, given its mass in rising order: each goes where its middle goes.
+
+    Examples
+    --------
+    >>> mass_bins(np.array([1.0, 1.0, 4.0]), 2).tolist()
+    [0, 0, 1]
+    """
+    middle = np.cumsum(mass) - mass + np.maximum(mass - 1.0, 0.0) / 2.0
+    # The slack keeps whole numbers of rows whole, whatever the rounding of the sums.
+    bins = np.floor(middle * n_bins / mass.sum() + 1e-9).astype(np.int64)
+    return np.asarray(np.minimum(bins, n_bins - 1))
 
 
 def bin_sums(
