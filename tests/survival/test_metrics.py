@@ -16,9 +16,11 @@ from cje.survival import (
     integrated_calibration_index,
     km_calibration,
     observed_expected_at_horizon,
+    survival_sample,
     time_dependent_auc,
     uno_c,
 )
+from cje.survival.brier import _brier
 from cje.survival.experiment.reference import dependent_censoring, perfect_model
 
 
@@ -226,6 +228,49 @@ def test_equal_weights_change_nothing_and_integer_weights_repeat_rows() -> None:
     np.testing.assert_allclose(weighted[:-2], repeated[:-2], atol=2e-3)
     # repeats are ties to the Cox fits, handled by Efron's rule: near, not equal
     np.testing.assert_allclose(weighted[-2:], repeated[-2:], atol=0.05)
+
+
+def test_default_horizon_follows_the_weights() -> None:
+    r = perfect_model(7, 0.3, n=61)
+    count = np.random.default_rng(3).integers(0, 4, 61)
+    rows = np.repeat(np.arange(61), count)
+    for event in (r.data.event, np.ones(61, dtype=bool)):
+        weighted = observed_expected_at_horizon(
+            r.at_horizon, r.data.time, event, sample_weight=count
+        )
+        repeated = observed_expected_at_horizon(r.at_horizon[rows], r.data.time[rows], event[rows])
+        assert weighted.details["horizon"] == repeated.details["horizon"]
+        assert float(weighted) == pytest.approx(float(repeated), abs=1e-12)
+
+
+def test_the_end_of_a_study_is_an_ordinary_horizon() -> None:
+    """Everybody left is censored at the horizon itself, and is known to be event-free then."""
+    r = perfect_model(10, 0.0, n=300)
+    end = r.horizon
+    time, event = np.minimum(r.data.time, end), r.data.time < end
+    risk, survival = r.data.log_risk, r.at_horizon
+    plain = np.mean((survival - ~event) ** 2)
+    assert float(brier_score(survival, time, event, end)) == pytest.approx(plain, abs=1e-12)
+    ipcw, pseudo = (
+        float(integrated_calibration_index(survival, time, event, end, method=method))
+        for method in ("ipcw", "pseudo")
+    )
+    assert ipcw == pytest.approx(pseudo, abs=1e-10)
+    pairs = risk[event][:, None] > risk[~event]
+    assert float(time_dependent_auc(risk, time, event, end)) == pytest.approx(pairs.mean())
+
+
+def test_brier_influence_is_the_derivative_in_each_weight_also_at_tied_times() -> None:
+    rng = np.random.default_rng(11)
+    time, event = np.ceil(5 * rng.exponential(size=60)), rng.random(60) < 0.6
+    survival, w = rng.uniform(size=60), rng.uniform(0.5, 2.0, 60)
+    for horizon in (3.0, 3.5):
+        value, influence = _brier(survival, survival_sample(time, event, w), horizon, None)
+        for row in (0, 5, 17, 33):
+            moved = w.copy()
+            moved[row] += 1e-6
+            other, _ = _brier(survival, survival_sample(time, event, moved), horizon, None)
+            assert influence[row] == pytest.approx((other - value) / 1e-6 * w[row], abs=1e-8)
 
 
 def test_row_order_does_not_move_any_metric() -> None:

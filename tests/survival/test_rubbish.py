@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 
 from cje.errors import CJEError
 from cje.survival import (
+    bootstrap_calibration,
     brier_score,
     calibration_in_the_large,
     calibration_slope,
     d_calibration,
+    from_survival,
     harrell_c,
+    integrated_brier_score,
     integrated_calibration_index,
+    km_calibration,
     observed_expected_at_horizon,
     survival_sample,
     time_dependent_auc,
@@ -83,7 +87,7 @@ def test_oe_counts_exact_zeros_and_ones() -> None:
     with pytest.raises(CJEError, match="no events"):
         calibration_in_the_large([0.5, 0.5], [0, 0])
     with pytest.raises(CJEError, match="unknown expectation"):
-        calibration_in_the_large([0.5], [1], expected="half")  # type: ignore[arg-type]
+        calibration_in_the_large([0.5, 0.5], [1, 1], expected="half")  # type: ignore[arg-type]
 
 
 def test_all_events_and_all_times_tied_are_ordinary() -> None:
@@ -115,7 +119,56 @@ def test_constant_predictions_have_an_ici() -> None:
         integrated_calibration_index(np.full(N, 0.5), TIME, EVENT, method="cox_rcs")
 
 
+def test_no_event_and_one_subject_are_refused_by_every_metric() -> None:
+    for call in _calls(SURVIVAL, TIME, np.zeros(N), SURVIVAL):
+        with pytest.raises(CJEError, match="no events"):
+            call()
+    for call in _calls([0.5], [1.0], [1], [0.5]):
+        with pytest.raises(CJEError, match="one subject"):
+            call()
+
+
+def test_an_interval_is_never_a_point_where_the_sample_cannot_say_so() -> None:
+    time, event = np.arange(1.0, 13.0), np.ones(12)
+    for metric in (harrell_c, uno_c, time_dependent_auc):
+        result = metric(-time, time, event)
+        assert float(result) == 1.0
+        assert result.interval.low == pytest.approx(0.025 ** (1 / result_pairs(result)))
+        assert metric(time, time, event).interval.high == pytest.approx(1 - result.interval.low)
+    for method in ("pseudo", "ipcw"):
+        alike = integrated_calibration_index(  # everybody has had the event by the last time
+            SURVIVAL, TIME, np.ones(N), TIME.max(), method=method
+        )
+        for part in (alike, alike.e50, alike.emax):
+            assert part.interval.low < float(part) < part.interval.high + 1e-9
+    with pytest.raises(CJEError, match="no finite estimate"):
+        integrated_calibration_index([0.5, 0.2], [2.0, 1.0], [1, 1], method="cox_rcs")
+
+
+def result_pairs(result: Any) -> int:
+    details = result.details
+    return int(details["pairs"] if "pairs" in details else details["n_cases"])
+
+
+def test_a_bad_cell_of_a_matrix_is_named_by_row_and_column() -> None:
+    matrix = np.tile(SURVIVAL[:, None], (1, 2))
+    matrix[7, 1] = np.nan
+    grid = np.quantile(TIME, [0.3, 0.6])
+    for metric in (km_calibration, integrated_brier_score):
+        with pytest.raises(CJEError, match="row 7, column 1"):
+            metric(matrix, grid, TIME, EVENT)
+        with pytest.raises(CJEError, match="rows and columns"):
+            metric(SURVIVAL, grid, TIME, EVENT)
+    with pytest.raises(CJEError, match="increase"):
+        from_survival(np.full((N, 2), 0.5), 1.0, times=[2.0, 1.0])
+
+
 def test_unknown_choices_are_refused() -> None:
+    for frac in (0.0, 1.5, math.nan, "wide"):
+        with pytest.raises(CJEError, match="frac"):
+            integrated_calibration_index(SURVIVAL, TIME, EVENT, frac=frac)  # type: ignore[arg-type]
+    with pytest.raises(CJEError, match="n_draws"):
+        bootstrap_calibration(SURVIVAL, SURVIVAL, SURVIVAL, TIME, EVENT, n_draws=0)
     with pytest.raises(CJEError, match="method"):
         integrated_calibration_index(SURVIVAL, TIME, EVENT, method="magic")  # type: ignore[arg-type]
     with pytest.raises(CJEError, match="knots"):

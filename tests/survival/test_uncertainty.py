@@ -87,6 +87,23 @@ def test_bootstrap_agrees_with_the_influence_standard_errors() -> None:
     np.testing.assert_array_equal(draws.ici, again.ici)
 
 
+def test_bootstrap_takes_weights() -> None:
+    r = perfect_model(1, 0.3, n=400)
+    time, event, eta = r.data.time, r.data.event, r.data.log_risk
+    arrays = (r.own, eta, r.at_horizon, time, event)
+    plain = bootstrap_calibration(*arrays, n_draws=20)
+    equal = bootstrap_calibration(*arrays, n_draws=20, sample_weight=np.full(400, 3.0))
+    for name in ("in_the_large", "slope", "ici"):
+        np.testing.assert_allclose(getattr(equal, name), getattr(plain, name), atol=1e-6)
+    weight = np.random.default_rng(0).uniform(0, 2, 400)
+    draws = bootstrap_calibration(*arrays, n_draws=300, sample_weight=weight)
+    oe = calibration_in_the_large(r.own, event, sample_weight=weight)
+    slope = calibration_slope(eta, time, event, sample_weight=weight)
+    assert draws.in_the_large.mean() == pytest.approx(float(oe), abs=0.02)
+    assert draws.in_the_large.std() == pytest.approx(oe.standard_error, rel=0.15)
+    assert draws.slope.std() == pytest.approx(slope.standard_error, rel=0.15)
+
+
 def test_standard_errors_of_the_other_metrics_match_their_spread() -> None:
     values, errors = [], []
     for seed in range(150):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 __all__ = ["ErrorBand", "error_band", "gaussian_draws", "weighted_quantile_of"]
 
@@ -61,8 +62,10 @@ def error_band(
     largest = np.max(studentised, axis=1)
     natural = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     mean = np.sort(studentised @ (natural * mass))
+    # residuals that are all zero leave nothing to simulate: the band then has one normal quantile
+    critical = float(np.quantile(largest, level)) if se.any() else float(ndtri(0.5 + level / 2))
     return ErrorBand(
-        float(np.quantile(largest, level)),
+        critical,
         float(np.quantile(mean, level)),
         float(mean.mean()),
         mean,

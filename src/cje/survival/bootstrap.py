@@ -17,6 +17,7 @@ from cje.kernels.kaplan_meier import pseudo_observations
 from cje.kernels.local_linear import LocalLinear, local_linear, smoother_matrix
 from cje.survival.sample import (
     SurvivalSample,
+    check_frac,
     check_horizon,
     check_probabilities,
     check_real,
@@ -64,9 +65,10 @@ def bootstrap_calibration(
     *,
     n_draws: int = 500,
     frac: float = 0.3,
+    sample_weight: ArrayLike | None = None,
     seed: int = 0,
 ) -> CalibrationDraws:
-    """Resample subjects and recompute O/E, calibration slope and (pseudo-observation) ICI.
+    """Resample subjects, with their weights, and recompute O/E, slope and pseudo-observation ICI.
 
     Parameters
     ----------
@@ -77,11 +79,13 @@ def bootstrap_calibration(
     survival_probs_at_t : array (n,)
         Predicted survival at the horizon, for ICI.
     """
-    unsorted = survival_sample(event_times, event_indicators)
+    if not isinstance(n_draws, int) or n_draws < 2:
+        raise CJEError("at least two draws are needed", where="n_draws", value=n_draws)
+    unsorted = survival_sample(event_times, event_indicators, sample_weight)
     n = len(unsorted)
     horizon = check_horizon(time_horizon, unsorted)
     order = np.argsort(unsorted.time, kind="stable")  # sorted input makes every later sort cheap
-    sample = SurvivalSample(unsorted.time[order], unsorted.event[order])
+    sample = SurvivalSample(unsorted.time[order], unsorted.event[order], unsorted.mass[order])
     own = check_probabilities(survival_probs, "survival_probs", n)[order]
     hazard = -np.log(np.where(own == 0, open_unit(own), own))
     score = check_real(risk_scores, "risk_scores", n=n)[order]
@@ -91,12 +95,12 @@ def bootstrap_calibration(
         raise CJEError("every risk score is the same", where="risk_scores", value=float(score[0]))
     x = (score / spread)[:, None]
     sets = risk_sets(sample.time, sample.event)
-    start = cox_fit(x, sets).beta
-    prepared = local_linear(1.0 - at_t, sample.mass, frac=frac)
+    start = cox_fit(x, sets, sample.weight).beta
+    prepared = local_linear(1.0 - at_t, sample.mass, frac=check_frac(frac))
     rng = np.random.default_rng(seed)
     draws = np.empty((n_draws, 3))
     for b in range(n_draws):
-        weight = np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
+        weight = sample.mass * np.bincount(rng.integers(0, n, n), minlength=n)
         draws[b, 0] = (weight @ sample.event) / (weight @ hazard)
         draws[b, 1] = cox_fit(x, sets, weight, start=start, tol=1e-7).beta[0] / spread
         draws[b, 2] = _ici(prepared, sample, horizon, weight)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.data.arrays import float_array
 from cje.errors import CJEError
 from cje.kernels.kaplan_meier import censoring_influence
-from cje.survival.observed import ipcw_weights
+from cje.survival.observed import event_free, ipcw_weights
 from cje.survival.result import MetricEstimate, normal_interval, standard_error
 from cje.survival.sample import (
     SurvivalSample,
@@ -36,7 +35,9 @@ def brier_score(
     r"""Brier score at a horizon, weighted by the inverse probability of censoring (Graf 1999).
 
     .. math:: BS(t)=\frac1n\sum_i \frac{\hat S(t|x_i)^2\,1\{T_i\le t,\delta_i\}}{\hat G(T_i-)}
-        + \frac{(1-\hat S(t|x_i))^2\,1\{T_i>t\}}{\hat G(t)}
+        + \frac{(1-\hat S(t|x_i))^2\,1\{T_i>t\}}{\hat G(t-)}
+
+    A subject censored at t itself is known to be event-free then and counts with those after t.
 
     Parameters
     ----------
@@ -103,14 +104,13 @@ def check_times(times: ArrayLike, sample: SurvivalSample) -> FloatArray:
 
 def check_matrix(survival: ArrayLike, sample: SurvivalSample, grid: FloatArray) -> FloatArray:
     """A matrix of survival probabilities, one row a subject and one column a time."""
-    matrix = float_array("survival_probs", survival)
+    matrix = check_probabilities(survival, "survival_probs", len(sample), ndim=2)
     if matrix.shape != (len(sample), len(grid)):
         raise CJEError(
             "survival_probs must have one row a subject and one column a time",
             value=matrix.shape, hint=f"expected {(len(sample), len(grid))}",
         )  # fmt: skip
-    flat = check_probabilities(matrix.ravel(), "survival_probs", matrix.size)
-    return flat.reshape(matrix.shape)
+    return matrix
 
 
 def _reference(censoring_sample: tuple[ArrayLike, ArrayLike] | None) -> SurvivalSample | None:
@@ -123,14 +123,12 @@ def _brier(
     survival: FloatArray, sample: SurvivalSample, horizon: float, reference: SurvivalSample | None
 ) -> tuple[float, FloatArray]:
     mass = sample.mass / sample.mass.sum()
-    late = sample.time > horizon
-    loss = np.where(late, (1.0 - survival) ** 2, survival**2)
+    loss = np.where(event_free(sample, horizon), (1.0 - survival) ** 2, survival**2)
     contribution = mass * ipcw_weights(sample, horizon, reference) * loss
     value = float(contribution.sum())
     influence = contribution - mass * value
     if reference is None:
-        # G(t) for the late is the limit just after t: any time beyond t and before the next
-        at = np.where(late, np.nextafter(horizon, np.inf), sample.time)
+        at = np.minimum(sample.time, horizon)
         influence = influence + sample.mass * censoring_influence(
             sample.time, sample.event, -contribution, at, sample.weight
         )

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from cje.errors import CJEError
 from cje.kernels.concordance import PairCounts, concordance_pairs
 from cje.kernels.kaplan_meier import censoring_influence, censoring_survival
-from cje.survival.observed import ipcw_weights
+from cje.survival.observed import event_free, ipcw_weights
 from cje.survival.result import MetricEstimate, logit_interval, standard_error
 from cje.survival.sample import SurvivalSample, check_horizon, check_real, survival_sample
 
@@ -45,9 +45,8 @@ def harrell_c(
     pairs = concordance_pairs(sample.time, sample.event, risk, sample.weight)
     value, influence, details = _index(pairs, sample, np.ones(len(sample)))
     se = standard_error(influence)
-    return MetricEstimate(
-        "Harrell C", value, logit_interval(value, se, level), len(sample), se, details
-    )
+    interval = logit_interval(value, se, level, int(details["pairs"]))
+    return MetricEstimate("Harrell C", value, interval, len(sample), se, details)
 
 
 def uno_c(
@@ -79,7 +78,7 @@ def uno_c(
         *censoring_sample, need_events=False
     )  # fmt: skip
     g = censoring_survival(source.time, source.event, source.weight).before(sample.time)
-    used = sample.event if tau is None else sample.event & (sample.time < tau)
+    used = sample.event & sample.counted & (sample.time < (np.inf if tau is None else tau))
     if not used.any():
         raise CJEError("no event before tau", where="tau", value=tau)
     if g[used].min() <= 0:
@@ -100,9 +99,8 @@ def uno_c(
             sample.time, sample.event, coefficient, sample.time, sample.weight
         )
     se = standard_error(influence)
-    return MetricEstimate(
-        "Uno C", value, logit_interval(value, se, level), len(sample), se, {"tau": tau} | details
-    )
+    interval = logit_interval(value, se, level, int(details["pairs"]))
+    return MetricEstimate("Uno C", value, interval, len(sample), se, {"tau": tau} | details)
 
 
 def _index(
@@ -128,6 +126,8 @@ def _index(
         "comparable": comparable,
         "concordant": float(lead @ pairs.concordant_first),
         "tied_risk": float(lead @ pairs.tied_first),
+        # each event with the next one: so many comparable pairs have no subject in common
+        "pairs": max(int((lead * pairs.comparable_first > 0).sum()) // 2, 1),
     }
     return value, (first + second) / comparable, details
 
@@ -142,7 +142,7 @@ def time_dependent_auc(
     sample_weight: ArrayLike | None = None,
     level: float = 0.95,
 ) -> MetricEstimate:
-    r"""Cumulative/dynamic AUC: events by the horizon against those still event-free after it.
+    r"""Cumulative/dynamic AUC: events by the horizon against those still event-free then.
 
     .. math:: AUC(t)=\frac{\sum_{i,j} 1\{T_i\le t\}\,\delta_i\,\hat G(T_i-)^{-1}\,1\{T_j>t\}
         \,1\{r_i>r_j\}}{\sum_i 1\{T_i\le t\}\,\delta_i\,\hat G(T_i-)^{-1}\;\sum_j 1\{T_j>t\}}
@@ -159,9 +159,9 @@ def time_dependent_auc(
     )  # fmt: skip
     weights = sample.mass * ipcw_weights(sample, horizon, source)
     case = np.where(sample.event & (sample.time <= horizon), weights, 0.0)
-    control = np.where(sample.time > horizon, sample.mass, 0.0)
+    control = np.where(event_free(sample, horizon), sample.mass, 0.0)
     if control.sum() <= 0:
-        raise CJEError("nobody is event-free after the horizon", where="time_horizon",
+        raise CJEError("nobody is event-free at the horizon", where="time_horizon",
                        value=horizon, hint="choose an earlier horizon")  # fmt: skip
     below, above = _placements(risk, case, control)
     value = float(case @ below) / float(case.sum())
@@ -172,15 +172,15 @@ def time_dependent_auc(
             sample.time, sample.event, coefficient, sample.time, sample.weight
         )
     se = standard_error(influence)
+    n_cases, n_controls = int((case > 0).sum()), int((control > 0).sum())
     return MetricEstimate(
         "AUC(t)",
         value,
-        logit_interval(value, se, level),
+        logit_interval(value, se, level, min(n_cases, n_controls)),
         len(sample),
         se,
-        {"horizon": horizon, "n_cases": int((case > 0).sum()),
-         "n_controls": int((control > 0).sum())},
-    )  # fmt: skip
+        {"horizon": horizon, "n_cases": n_cases, "n_controls": n_controls},
+    )
 
 
 def _placements(

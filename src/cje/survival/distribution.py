@@ -16,6 +16,7 @@ from cje.survival.brier import check_matrix, check_times
 from cje.survival.result import MetricEstimate
 from cje.survival.sample import (
     check_events,
+    check_informative,
     check_probabilities,
     check_weights,
     survival_sample,
@@ -66,6 +67,7 @@ def d_calibration(
     check_level(level)
     survival = check_probabilities(survival_probs, "survival_probs", n)
     weight = check_weights(sample_weight, n)
+    check_informative(event, weight)
     if not isinstance(n_bins, int) or n_bins < 2:
         raise CJEError("n_bins must be an integer of at least 2", where="n_bins", value=n_bins)
     if test not in ("robust", "pearson"):

@@ -100,7 +100,6 @@ def integrated_calibration_index(
     band = error_band(risk.covariance, risk.band_covariance, risk.grid_mass, level, seed=seed)
     error = np.abs(risk.at_cells - risk.cell_x)
     value = float(risk.cell_mass @ error)
-    radius = band.mean_radius
     findings: tuple[Finding, ...] = ()
     if method in ("pseudo", "ipcw"):
         findings = censoring_findings(survival, sample, horizon, f"ICI by {method}")
@@ -110,7 +109,7 @@ def integrated_calibration_index(
     return CalibrationIndex(
         name="ICI",
         value=value,
-        interval=Interval(max(0.0, value - radius), min(1.0, value + radius), level, "test"),
+        interval=_mean_interval(risk, band, value, level),
         n=len(sample),
         details={"method": method, "frac": frac, "n_events": sample.n_events},
         findings=findings,
@@ -156,14 +155,28 @@ def calibration_curve(
     ).curve
 
 
+def _error_edges(risk: ObservedRisk, band: ErrorBand) -> tuple[FloatArray, FloatArray]:
+    """Least and largest |observed - predicted| at each cell that the simultaneous band allows."""
+    below, above = (risk.interpolate @ edge for edge in risk.band(band.critical))
+    low = np.maximum(np.maximum(below - risk.cell_x, risk.cell_x - above), 0.0)
+    return low, np.maximum(np.abs(below - risk.cell_x), np.abs(above - risk.cell_x))
+
+
+def _mean_interval(risk: ObservedRisk, band: ErrorBand, value: float, level: float) -> Interval:
+    """By test inversion; by the band where every outcome lies on the curve and no error is seen."""
+    if band.mean_radius > 1e-9:
+        low, high = value - band.mean_radius, value + band.mean_radius
+        return Interval(max(0.0, low), min(1.0, high), level, "test")
+    least, largest = (float(risk.cell_mass @ edge) for edge in _error_edges(risk, band))
+    return Interval(least, largest, level, "simultaneous band")
+
+
 def _quantiles(
     risk: ObservedRisk, band: ErrorBand, level: float, n: int
 ) -> tuple[MetricEstimate, MetricEstimate, MetricEstimate]:
     """E50, E90, Emax: order statistics of |d| lie between those of its band's edges."""
-    below, above = (risk.interpolate @ edge for edge in risk.band(band.critical))
+    low, high = _error_edges(risk, band)
     error = np.abs(risk.at_cells - risk.cell_x)
-    low = np.maximum(np.maximum(below - risk.cell_x, risk.cell_x - above), 0.0)
-    high = np.maximum(np.abs(below - risk.cell_x), np.abs(above - risk.cell_x))
     out = []
     for name, q in (("E50", 0.5), ("E90", 0.9), ("Emax", 1.0)):
         value, a, b = (weighted_quantile_of(e, risk.cell_mass, q) for e in (error, low, high))

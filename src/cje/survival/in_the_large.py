@@ -15,6 +15,7 @@ from cje.survival.result import MetricEstimate, log_interval, standard_error
 from cje.survival.sample import (
     check_events,
     check_horizon,
+    check_informative,
     check_probabilities,
     check_weights,
     open_unit,
@@ -82,9 +83,8 @@ def calibration_in_the_large(
     survival = check_probabilities(survival_probs, "survival_probs", n)
     weight = check_weights(sample_weight, n)
     mass = np.ones(n) if weight is None else weight
+    check_informative(event, weight)
     observed = float(mass @ event)
-    if observed == 0:
-        raise CJEError("there are no events: O/E has no meaningful interval", value=f"{n} rows")
     if expected == "cumulative_hazard":
         hazard, findings = _cumulative_hazard(survival, event)
     elif expected == "one_minus_survival":

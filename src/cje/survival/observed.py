@@ -18,12 +18,13 @@ from cje.kernels.kaplan_meier import censoring_survival, pseudo_observations
 from cje.kernels.local_linear import LocalLinear, local_linear, smoother_matrix
 from cje.kernels.smooth import natural_spline_basis
 from cje.survival.censoring import spline_of_risk
-from cje.survival.sample import SurvivalSample
+from cje.survival.sample import SurvivalSample, check_frac
 from cje.survival.slope import from_survival
 
 __all__ = ["METHODS", "Method", "ObservedRisk", "observed_risk"]
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 Method = Literal["pseudo", "ipcw", "cox_rcs", "naive"]
 
 
@@ -60,6 +61,7 @@ def observed_risk(
     knots: int = 3,
 ) -> ObservedRisk:
     """Estimate the observed risk by the method named; see `integrated_calibration_index`."""
+    check_frac(frac)
     if method == "cox_rcs":
         return _cox_rcs(survival, sample, horizon, frac, knots)
     if method not in METHODS:
@@ -94,31 +96,35 @@ _OUTCOMES: dict[str, Callable[[SurvivalSample, float], tuple[FloatArray, FloatAr
 METHODS = ("pseudo", "ipcw", "cox_rcs", "naive")
 
 
+def event_free(sample: SurvivalSample, horizon: float) -> BoolArray:
+    """Rows known to be event-free at the horizon.
+
+    Deaths come before censorings at one time, so a row censored at the horizon itself is known to
+    have reached it: the end of a study, where everybody left is censored, is such a time.
+    """
+    return np.asarray((sample.time > horizon) | (~sample.event & (sample.time == horizon)))
+
+
 def ipcw_weights(
     sample: SurvivalSample, horizon: float, reference: SurvivalSample | None = None
 ) -> FloatArray:
-    r"""Inverse probability of being uncensored: :math:`1/G(T_i-)` for events by the horizon,
-    :math:`1/G(t)` for those still at risk after it, 0 for those censored before.
+    r"""Inverse probability of being uncensored: :math:`1/G(\min(T_i,t)-)` for those whose state at
+    the horizon is known (an event by then, or `event_free`), 0 for those censored before.
 
     `reference` is the sample whose censoring distribution is used (`sample` itself by default).
     """
     source = sample if reference is None else reference
+    known = (sample.event | (sample.time >= horizon)) & sample.counted
     g = censoring_survival(source.time, source.event, source.weight)
-    before = g.before(sample.time)
-    at = float(g.at(np.array([horizon]))[0])
-    early = sample.event & (sample.time <= horizon)
-    late = sample.time > horizon
-    if (late.any() and at <= 0) or (early.any() and before[early].min() <= 0):
+    before = g.before(np.minimum(sample.time, horizon))
+    if known.any() and before[known].min() <= 0:
         raise CJEError(
             "everybody is censored before the horizon: inverse-censoring weights do not exist",
             where="time_horizon",
             value=horizon,
             hint="choose an earlier horizon",
         )
-    weights = np.zeros(len(sample))
-    weights[early] = 1.0 / before[early]
-    weights[late] = 1.0 / (at if late.any() else 1.0)
-    return weights
+    return np.where(known, 1.0 / np.where(known, before, 1.0), 0.0)
 
 
 def smooth_outcome(prepared: LocalLinear, outcome: FloatArray, weight: FloatArray) -> ObservedRisk:
@@ -205,7 +211,8 @@ def _cox_rcs(
     scale = basis.std(axis=0)
     sets = risk_sets(sample.time, sample.event)
     fit = cox_fit(basis / scale, sets, sample.weight, ridge=1e-8)
-    if not fit.converged:
+    # where the risks order the events perfectly the likelihood rises for ever, ever more flatly
+    if not fit.converged or float(np.linalg.eigvalsh(fit.information)[0]) < 1e-6:
         raise CJEError("the Cox spline has no finite estimate", where="method='cox_rcs'",
                        value=f"{sample.n_events} events", hint="use fewer knots")  # fmt: skip
     log_hazard, influence = cox_hazard_influence(

@@ -13,7 +13,7 @@ from cje.errors import CJEError
 from cje.survival.discrimination import harrell_c
 from cje.survival.ici import integrated_calibration_index
 from cje.survival.in_the_large import calibration_in_the_large
-from cje.survival.sample import check_horizon, survival_sample
+from cje.survival.sample import check_horizon, check_real, survival_sample
 from cje.survival.slope import calibration_slope, from_survival
 
 __all__ = ["OptimismCorrected", "SurvivalModel", "model_metrics", "optimism_corrected"]
@@ -116,9 +116,7 @@ def optimism_corrected(
     if n_bootstrap < 2:
         raise CJEError("at least two bootstrap samples are needed", where="n_bootstrap",
                        value=n_bootstrap)  # fmt: skip
-    covariates = np.asarray(x, dtype=np.float64)
-    if covariates.ndim != 2 or len(covariates) != len(sample):
-        raise CJEError("x must be a matrix with one row a subject", value=covariates.shape)
+    covariates = check_real(x, "x", n=len(sample), ndim=2)
     time, event = sample.time, sample.event
     apparent = model_metrics(
         make_model().fit(covariates, time, event), covariates, time, event, horizon

@@ -99,10 +99,16 @@ def log_interval(value: float, se: float, level: float) -> Interval:
     return Interval(value / factor, value * factor, level, "log")
 
 
-def logit_interval(value: float, se: float, level: float) -> Interval:
-    """Normal on the logit scale, for quantities in (0, 1); degenerate at the ends."""
+def logit_interval(value: float, se: float, level: float, pairs: int) -> Interval:
+    """Normal on the logit scale, for shares of pairs in (0, 1).
+
+    At 0 and 1 the standard error is nothing. `pairs` pairs without a common subject are then that
+    many independent trials that all came out alike, and the interval is Clopper and Pearson's.
+    """
     if not 0 < value < 1:
-        return Interval(value, value, level, "logit")
+        reach = float(((1 - check_level(level)) / 2) ** (1 / pairs))
+        ends = (reach, 1.0) if value >= 1 else (0.0, 1.0 - reach)
+        return Interval(*ends, level, "exact")
     half = _z(level) * se / (value * (1 - value))
     centre = np.log(value / (1 - value))
     low, high = 1 / (1 + np.exp(-(centre - half))), 1 / (1 + np.exp(-(centre + half)))

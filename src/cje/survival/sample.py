@@ -13,7 +13,9 @@ from cje.errors import CJEError
 
 __all__ = [
     "SurvivalSample",
+    "check_frac",
     "check_horizon",
+    "check_informative",
     "check_probabilities",
     "check_real",
     "open_unit",
@@ -48,41 +50,69 @@ class SurvivalSample:
         """Rows with an observed event."""
         return int(self.event.sum())
 
+    @property
+    def counted(self) -> BoolArray:
+        """Rows with weight."""
+        return np.ones(len(self.time), dtype=bool) if self.weight is None else self.weight > 0
+
     def median_event_time(self) -> float:
-        """Median of the observed event times: the default horizon."""
-        return float(np.median(self.time[self.event]))
+        """(Weighted) median of the observed event times: the default horizon."""
+        times = self.time[self.event]
+        if self.weight is None:
+            return float(np.median(times))
+        order = np.argsort(times)
+        times, share = times[order], np.cumsum(self.weight[self.event][order])
+        half = share[-1] / 2  # where the weight is cut exactly in half, the middle of the two
+        low = np.searchsorted(share, half * (1 - 1e-12), side="left")
+        high = np.searchsorted(share, half * (1 + 1e-12), side="right")
+        return float((times[low] + times[high]) / 2)
 
 
-def check_real(values: ArrayLike, name: str, *, n: int | None = None) -> FloatArray:
-    """`values` as a finite one-dimensional float array, or an error naming the first bad row."""
-    array = np.ascontiguousarray(float_array(name, values))
-    if array.ndim != 1:
-        raise CJEError(f"{name} must have one dimension", value=array.shape)
+def check_real(values: ArrayLike, name: str, *, n: int | None = None, ndim: int = 1) -> FloatArray:
+    """`values` as a finite float array of `ndim` dimensions, or an error naming the first bad row.
+
+    `n` is the number of rows it must have.
+    """
+    given = float_array(name, values)
+    if given.ndim != ndim:
+        shape = "one dimension" if ndim == 1 else "rows and columns"
+        raise CJEError(f"{name} must have {shape}", value=given.shape)
+    array = np.ascontiguousarray(given)
     if n is not None and len(array) != n:
         raise CJEError(f"{name} must have one value per row", value=f"{len(array)} for {n} rows")
-    bad = np.flatnonzero(~np.isfinite(array))
-    if len(bad):
-        raise CJEError(
-            f"{name} must be finite",
-            where=f"row {bad[0]}; {len(bad)} rows in all",
-            value=float(array[bad[0]]),
-            hint="drop or repair these rows first; nothing is dropped silently",
-        )
+    _refuse(
+        array,
+        ~np.isfinite(array),
+        f"{name} must be finite",
+        "drop or repair these rows first; nothing is dropped silently",
+    )
     return array
 
 
-def check_probabilities(values: ArrayLike, name: str, n: int) -> FloatArray:
+def check_probabilities(
+    values: ArrayLike, name: str, n: int | None = None, *, ndim: int = 1
+) -> FloatArray:
     """`values` as probabilities in [0, 1]."""
-    array = check_real(values, name, n=n)
-    bad = np.flatnonzero((array < 0) | (array > 1))
-    if len(bad):
-        raise CJEError(
-            f"{name} must lie between 0 and 1",
-            where=f"row {bad[0]}; {len(bad)} rows in all",
-            value=float(array[bad[0]]),
-            hint="pass survival probabilities, not risk scores or percentages",
-        )
+    array = check_real(values, name, n=n, ndim=ndim)
+    _refuse(
+        array,
+        (array < 0) | (array > 1),
+        f"{name} must lie between 0 and 1",
+        "pass survival probabilities, not risk scores or percentages",
+    )
     return array
+
+
+def _refuse(array: FloatArray, bad: BoolArray, what: str, hint: str) -> None:
+    """An error that names the first bad place, if there is one."""
+    if not bad.any():
+        return
+    place = tuple(int(part) for part in np.argwhere(bad)[0])
+    where = ", ".join(
+        f"{axis} {part}" for axis, part in zip(("row", "column"), place, strict=False)
+    )
+    rows = int(bad.reshape(len(bad), -1).any(axis=1).sum())
+    raise CJEError(what, where=f"{where}; {rows} rows in all", value=float(array[place]), hint=hint)
 
 
 def check_events(values: ArrayLike, n: int | None = None) -> BoolArray:
@@ -123,7 +153,8 @@ def survival_sample(
     Raises
     ------
     CJEError
-        Negative or non-finite times, indicators other than 0/1, unequal lengths, no rows, no event.
+        Negative or non-finite times, indicators other than 0/1, unequal lengths, no rows; no event
+        or a single subject where `need_events`.
     """
     time = check_real(event_times, "event_times")
     event = check_events(event_indicators, len(time))
@@ -133,14 +164,22 @@ def survival_sample(
         raise CJEError(
             "event_times must not be negative", where=f"row {bad[0]}", value=float(time[bad[0]])
         )
-    counted = event if weight is None else event & (weight > 0)
-    if need_events and not counted.any():
+    if need_events:
+        check_informative(event, weight)
+    return SurvivalSample(time, event, weight)
+
+
+def check_informative(event: BoolArray, weight: FloatArray | None) -> None:
+    """At least one event and two subjects: less says nothing about calibration."""
+    counted = np.ones(len(event), dtype=bool) if weight is None else weight > 0
+    if not (event & counted).any():
         raise CJEError(
             "there are no events: calibration cannot be assessed",
-            value=f"{len(time)} censored rows",
+            value=f"{len(event)} rows",
             hint="check that event_indicators marks events with 1",
         )
-    return SurvivalSample(time, event, weight)
+    if int(counted.sum()) < 2:
+        raise CJEError("one subject says nothing about calibration", value=f"{len(event)} rows")
 
 
 def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horizon") -> float:
@@ -150,7 +189,8 @@ def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horiz
     if not isinstance(horizon, (int, float, np.integer, np.floating)) or not np.isfinite(horizon):
         raise CJEError("the horizon must be a finite number", where=where, value=horizon)
     t = float(horizon)
-    last = float(sample.time.max())
+    counted = sample.counted
+    last = float(sample.time[counted].max())
     if t <= 0 or t > last:
         raise CJEError(
             "the horizon must be positive and inside the follow-up",
@@ -158,14 +198,22 @@ def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horiz
             value=t,
             hint=f"choose one in (0, {last:.6g}]; nothing was observed later",
         )
-    if not (sample.event & (sample.time <= t)).any():
+    events = sample.time[sample.event & counted]
+    if events.min() > t:
         raise CJEError(
             "no event was observed by the horizon",
             where=where,
             value=t,
-            hint=f"the first event is at {sample.time[sample.event].min():.6g}",
+            hint=f"the first event is at {events.min():.6g}",
         )
     return t
+
+
+def check_frac(frac: float) -> float:
+    """A smoothing share in (0, 1]."""
+    if not isinstance(frac, (int, float, np.integer, np.floating)) or not 0 < frac <= 1:
+        raise CJEError("the smoothing share must lie in (0, 1]", where="frac", value=frac)
+    return float(frac)
 
 
 def open_unit(probability: FloatArray) -> FloatArray:

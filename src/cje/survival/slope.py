@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.data.arrays import float_array
 from cje.errors import CJEError
 from cje.kernels.cox import cox_fit, cox_score_residuals, risk_sets
 from cje.survival.result import MetricEstimate, normal_interval, standard_error
@@ -38,17 +37,20 @@ def from_survival(
     >>> from_survival([np.exp(-1.0), np.exp(-np.e)]).round(6).tolist()
     [0.0, 1.0]
     """
-    matrix = float_array("survival", survival)
-    if matrix.ndim == 2:
+    values: ArrayLike = survival
+    if np.ndim(survival) == 2:
         if times is None or t0 is None:
             raise CJEError("a survival matrix needs `times` and `t0`", where="from_survival")
+        matrix = check_real(survival, "survival", ndim=2)
         grid = check_real(times, "times", n=matrix.shape[1])
+        if np.any(np.diff(grid) <= 0):
+            raise CJEError("`times` must increase", where="from_survival", value=grid)
         column = int(np.searchsorted(grid, t0, side="right")) - 1
         if column < 0:
             raise CJEError("t0 lies before the first of `times`", where="from_survival", value=t0)
-        matrix = matrix[:, column]
-    values = check_probabilities(matrix, "survival", len(matrix))
-    return np.asarray(np.log(-np.log(open_unit(values))))
+        values = matrix[:, column]
+    probability = check_probabilities(values, "survival")
+    return np.asarray(np.log(-np.log(open_unit(probability))))
 
 
 def calibration_slope(

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scipy.special import stdtrit
+
 from cje.inference._plot import INK, MUTED, PALETTE, tidy
 
 __all__ = ["draw_models", "draw_width_sweep", "write_figures"]
@@ -39,6 +41,11 @@ def _pick(rows: Rows, **wanted: Any) -> list[Mapping[str, Any]]:
     return [r for r in rows if all(r[k] == v for k, v in wanted.items()) and r["mean"] is not None]
 
 
+def _half_width(row: Mapping[str, Any]) -> float:
+    """Of the 95% interval of a mean over seeds, which are few: Student's t."""
+    return 0.0 if row["se"] is None else float(stdtrit(row["n"] - 1, 0.975)) * float(row["se"])
+
+
 def draw_models(summary: Rows) -> Any:
     """Test-set metrics of the models without a width, mean and 95% interval over seeds."""
     from matplotlib.figure import Figure
@@ -59,7 +66,7 @@ def draw_models(summary: Rows) -> Any:
                     ax.errorbar(
                         row["mean"],
                         s + 0.2 * (m - (len(models) - 1) / 2),
-                        xerr=1.96 * (row["se"] or 0.0),
+                        xerr=_half_width(row),
                         fmt="o",
                         markersize=4,
                         color=PALETTE[m % len(PALETTE)],
@@ -97,7 +104,7 @@ def draw_width_sweep(summary: Rows, scenario: str) -> Any:
             ax.errorbar(
                 [r["n_parameters"] for r in line],
                 [r["mean"] for r in line],
-                yerr=[1.96 * (r["se"] or 0.0) for r in line],
+                yerr=[_half_width(r) for r in line],
                 marker="o",
                 markersize=3.5,
                 linewidth=1.3,
