@@ -263,6 +263,17 @@ def test_results_have_the_seeds_names() -> None:
         result.pairwise_comparison("up", "up")
 
 
+@pytest.mark.parametrize("standard_error", ["once", "twice"])
+def test_the_report_explains_the_standard_error_of_the_result(standard_error: Any) -> None:
+    config = UncertaintyEstimatorConfig(standard_error=standard_error)
+    policy = _fit(NOISY, 12, config).policies[0]
+    assert policy.report is not None
+    assert policy.report.summary["se_with_uncertainty"] == policy.se
+    assert policy.report.summary["estimate"] == policy.value
+    parts = policy.estimate.variance_decomposition
+    assert policy.report.variance_decomposition["judge_pct"] == pytest.approx(parts.judge_pct)
+
+
 def test_gamma_above_two_is_a_finding_and_variance_calibration_can_be_switched_off() -> None:
     sure = replace(NOISY, confidence=0.02)
     result = _fit(sure, 13)
@@ -295,6 +306,10 @@ def test_gamma_above_two_is_a_finding_and_variance_calibration_can_be_switched_o
         ({"policy_names": ["a", "b"]}, "2 policy_names for 1 columns"),
         ({"judge_scores": []}, "at least two rows"),
         ({"judge_scores": [0.5, 0.6]}, "must be a JudgeScore"),
+        ({"judge_scores": None}, "must be JudgeScores or a list"),
+        ({"policy_names": 5}, "policy_names must be a list"),
+        ({"prompt_ids": 5}, "prompt_ids must be a list"),
+        ({"fresh_judge_scores": 5}, "fresh_judge_scores must be a list"),
         ({"label_propensity": 0.0}, r"label_propensity must be in \(0, 1\]"),
         ({"prompt_ids": ["a"]}, "1 prompt_ids"),
         ({"X": np.ones((3, 1))}, "X must be"),
@@ -325,6 +340,8 @@ def test_repeated_names_and_label_rows_of_weight_zero_are_refused() -> None:
         {"k_folds": 1}, {"shrinkage_method": "best"}, {"min_ess_ratio": 0.0},
         {"fixed_shrinkage_lambda": -1.0}, {"confidence_level": 1.0}, {"standard_error": "thrice"},
         {"outcome_model": "forest"}, {"fixed_shrinkage_lambda": float("nan")},
+        {"k_folds": 2.5}, {"k_folds": "5"}, {"random_state": "x"}, {"min_ess_ratio": "half"},
+        {"confidence_level": None},
     ],
 )  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(bad: dict[str, Any]) -> None:

@@ -72,5 +72,13 @@ def test_few_effective_rows_and_a_dominant_judge_lead_to_advice() -> None:
 def test_numbers_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(CJEError, match="estimate must be finite"):
         _report(estimate=float("nan"))
+    with pytest.raises(CJEError, match="se_with_uncertainty must be"):
+        _report(se_with_uncertainty=-0.1)
+    with pytest.raises(CJEError, match="gamma must be"):
+        _report(gamma="high")
     with pytest.raises(CJEError, match="one length"):
         _report(weights=np.ones(3))
+    with pytest.raises(CJEError, match="cannot be negative"):
+        _report(variances=np.full(N, -0.1))
+    with pytest.raises(CJEError, match="must be finite"):
+        _report(variances=np.full(N, np.nan))

@@ -100,6 +100,7 @@ def test_the_result_says_where_its_variance_came_from(monkeypatch: pytest.Monkey
             batch = judge.score_batch([sample, sample])
             assert (batch.method, batch.n_verdicts, len(batch)) == (method, count, 2)
             assert all(isinstance(item, JudgeScore) for item in batch)
+            assert {item.method for item in (batch[0], batch[:1], *batch)} == {method}
 
 
 def test_a_wrong_judge_configuration_is_one_clear_error() -> None:
@@ -107,3 +108,7 @@ def test_a_wrong_judge_configuration_is_one_clear_error() -> None:
         UncertaintyJudgeConfig(provider="openai", model_name="gpt-4", n_repeats=1)
     with pytest.raises(CJEError, match="modle_name"):
         UncertaintyJudgeConfig(provider="openai", modle_name="gpt-4")
+    with pytest.raises(CJEError, match="needs model"):
+        UncertaintyJudgeConfig(provider="openai")
+    with pytest.raises(CJEError, match="not both"):
+        UncertaintyJudgeConfig(provider="openai", model_name="gpt-4", model="gpt-5")

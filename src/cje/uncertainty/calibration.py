@@ -49,6 +49,11 @@ class Gamma(float):
         return self
 
     @property
+    def believable(self) -> bool:
+        """Whether the stated variances mislead by no more than a factor of two."""
+        return not self.identified or _BELIEVABLE[0] <= self <= _BELIEVABLE[1]
+
+    @property
     def verdict(self) -> str:
         """What the factor means, in words."""
         if not self.identified:
@@ -113,7 +118,10 @@ def as_judge_scores(scores: JudgeScores | Iterable[JudgeScore]) -> JudgeScores:
     """Any collection of `JudgeScore` as two arrays."""
     if isinstance(scores, JudgeScores):
         return scores
-    items = list(scores)
+    try:
+        items = list(scores)
+    except TypeError as error:
+        raise CJEError("judge scores must be JudgeScores or a list", value=scores) from error
     for row, score in enumerate(items):
         if not isinstance(score, JudgeScore):
             raise CJEError(
@@ -206,6 +214,8 @@ def calibrate_variance_gamma(
     if (v < 0.0).any():
         raise CJEError("a variance cannot be negative", value=float(v.min()))
     a = np.ones(len(r)) if weights is None else float_array("weights", weights)
+    if a.shape != r.shape or not (a.min() >= 0.0 and np.isfinite(a.max())):
+        raise CJEError("weights must be one a label, finite and not negative", value=a.shape)
     stated = float(a @ v)
     if stated <= 0.0:
         return Gamma(1.0, identified=False)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from cje.calibration.checks import is_number
 from cje.errors import CJEError
 
 __all__ = ["UncertaintyEstimatorConfig"]
@@ -67,11 +70,15 @@ class UncertaintyEstimatorConfig:
                     f"{field} is unknown", value=getattr(self, field),
                     hint=f"use one of {', '.join(allowed)}",
                 )  # fmt: skip
+        for name in ("k_folds", "random_state"):
+            if not isinstance(getattr(self, name), int | np.integer):
+                raise CJEError(f"{name} must be a whole number", value=getattr(self, name))
+        for name in ("fixed_shrinkage_lambda", "min_ess_ratio", "confidence_level"):
+            if not is_number(getattr(self, name)):
+                raise CJEError(f"{name} must be a finite number", value=getattr(self, name))
         checks = {
             "k_folds must be at least 2": self.k_folds >= 2,
-            "fixed_shrinkage_lambda must be finite and not negative": 0.0
-            <= self.fixed_shrinkage_lambda
-            < float("inf"),
+            "fixed_shrinkage_lambda must not be negative": self.fixed_shrinkage_lambda >= 0.0,
             "min_ess_ratio must be in (0, 1]": 0.0 < self.min_ess_ratio <= 1.0,
             "confidence_level must be in (0, 1)": 0.0 < self.confidence_level < 1.0,
         }

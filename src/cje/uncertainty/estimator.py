@@ -26,7 +26,6 @@ from cje.uncertainty.calibration import Gamma, apply_variance_scaling, calibrate
 from cje.uncertainty.config import UncertaintyEstimatorConfig
 from cje.uncertainty.crossfit import CrossFit, Located, fit_calibration
 from cje.uncertainty.inputs import FreshIds, FreshScores, Inputs, check_inputs
-from cje.uncertainty.report import UncertaintyReport, create_uncertainty_report
 from cje.uncertainty.results import MultiPolicyUncertaintyResult, build_result
 from cje.uncertainty.shrinkage import (
     Shrinkage,
@@ -50,8 +49,9 @@ class PolicyFit:
     sampling: FloatArray  # by cluster: what the rows (and fresh draws) contribute
     judging: FloatArray  # by cluster: what the labels' residuals contribute
     reported_noise: FloatArray  # by row: w* sqrt(v) / sum w*
+    weights: FloatArray  # by row: w*
+    rewards: FloatArray  # by row: calibrated
     shrinkage: Shrinkage
-    report: UncertaintyReport | None
 
 
 class UncertaintyAwareDRCPO:
@@ -133,10 +133,9 @@ class UncertaintyAwareDRCPO:
         variances = apply_variance_scaling(inputs.scores.variance, gamma)
         located = model.locate(inputs.scores.mean)
         fits = [
-            self._fit_policy(inputs, model, located, variances, gamma, k)
-            for k in range(len(inputs.names))
+            self._fit_policy(inputs, model, located, variances, k) for k in range(len(inputs.names))
         ]
-        return build_result(self.config, self.estimator_type, inputs, gamma, fits, _join)
+        return build_result(self.config, self.estimator_type, inputs, gamma, variances, fits, _join)
 
     def _calibrate(self, inputs: Inputs) -> tuple[CrossFit, Gamma]:
         rows, propensity = inputs.labelled, inputs.propensity
@@ -160,7 +159,6 @@ class UncertaintyAwareDRCPO:
         model: CrossFit,
         located: Located,
         variances: FloatArray,
-        gamma: Gamma,
         k: int,
     ) -> PolicyFit:
         raw = _mean_one(inputs.weights[:, k])
@@ -170,21 +168,7 @@ class UncertaintyAwareDRCPO:
         shrinkage = replace(shrinkage, bias=final.value - plain.value)
         sampling, judging = final.influence()
         noise = weights * np.sqrt(variances) / float(weights.sum())
-        report = None
-        if self.config.compute_diagnostics:
-            once = float(np.sqrt(((sampling + judging) ** 2).sum()))
-            report = create_uncertainty_report(
-                weights=weights,
-                rewards=final.rewards,
-                variances=variances,
-                estimate=final.value,
-                se_with_uncertainty=once,
-                se_without_uncertainty=float(np.sqrt((sampling**2).sum())),
-                gamma=gamma,
-                shrinkage_applied=shrinkage.lam > 0.0,
-                shrinkage_lambda=shrinkage.lam,
-            )
-        return PolicyFit(final.value, sampling, judging, noise, shrinkage, report)
+        return PolicyFit(final.value, sampling, judging, noise, weights, final.rewards, shrinkage)
 
     def _shrink(
         self, plain: WeightedValue, raw: FloatArray, variances: FloatArray

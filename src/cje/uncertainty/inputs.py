@@ -79,8 +79,10 @@ def check_inputs(
     weights = _weights(importance_weights, n)
     names = _names(policy_names, weights.shape[1])
     labelled, labels = _labels(oracle_rewards, n, config.k_folds)
-    if prompt_ids is not None and len(prompt_ids) != n:
-        raise CJEError(f"{n} judge scores but {len(prompt_ids)} prompt_ids")
+    if prompt_ids is not None:
+        prompt_ids = _listed("prompt_ids", prompt_ids)
+        if len(prompt_ids) != n:
+            raise CJEError(f"{n} judge scores but {len(prompt_ids)} prompt_ids")
     folds = (
         get_row_folds(n, config.k_folds, config.random_state)
         if prompt_ids is None
@@ -133,7 +135,9 @@ def _weights(given: ArrayLike, n: int) -> FloatArray:
 
 
 def _names(given: Sequence[str] | None, k: int) -> tuple[str, ...]:
-    names = tuple(f"policy_{i}" for i in range(k)) if given is None else tuple(map(str, given))
+    names = tuple(f"policy_{i}" for i in range(k))
+    if given is not None:
+        names = tuple(map(str, _listed("policy_names", given)))
     if len(names) != k:
         raise CJEError(f"{len(names)} policy_names for {k} columns of weights", value=names)
     if len(set(names)) != k:
@@ -197,10 +201,17 @@ def _by_policy(
         if missing:
             raise CJEError(f"{what} lacks {missing}", hint="give one set a policy")
         return [given[name] for name in names]
-    sets = [given] if isinstance(given, JudgeScores) else list(given)
+    sets = [given] if isinstance(given, JudgeScores) else _listed(what, given)
     if len(sets) != len(names):
         raise CJEError(f"{len(sets)} sets of {what} for {len(names)} policies")
     return sets
+
+
+def _listed(what: str, given: Iterable[Any]) -> list[Any]:
+    try:
+        return list(given)
+    except TypeError as error:
+        raise CJEError(f"{what} must be a list", value=given) from error
 
 
 def _fresh(given: list[Any]) -> tuple[JudgeScores, ...]:
@@ -248,7 +259,7 @@ def _fresh_names(
         return rows if len(scores) == n else [(k, j) for j in range(len(scores))]
     if fresh_ids is None:
         return [(k, j) for j in range(len(scores))]
-    ids: Sequence[Any] = fresh_ids[k]
+    ids = _listed("fresh_prompt_ids", fresh_ids[k])
     if len(ids) != len(scores):
         raise CJEError(f"{len(scores)} fresh draws but {len(ids)} fresh_prompt_ids")
     return ids

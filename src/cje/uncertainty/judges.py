@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from pydantic import ValidationError, model_validator
 
@@ -50,6 +50,8 @@ class UncertaintyJudgeConfig(JudgeConfig):
     def _seed_names(cls, values: Any) -> Any:
         if isinstance(values, Mapping) and "model_name" in values:
             values = dict(values)
+            if "model" in values:
+                raise ValueError("give model_name or model, not both")
             values["model"] = values.pop("model_name")
         return values
 
@@ -74,6 +76,22 @@ class MeasuredScores(JudgeScores):
     def __init__(self, scores: JudgeScores, method: VarianceMethod, n_verdicts: int) -> None:
         super().__init__(scores.mean, scores.variance)
         self.method, self.n_verdicts = method, n_verdicts
+
+    @overload
+    def __getitem__(self, index: int) -> MeasuredScore: ...
+    @overload
+    def __getitem__(self, index: slice) -> MeasuredScores: ...
+    def __getitem__(self, index: int | slice) -> MeasuredScore | MeasuredScores:
+        picked = super().__getitem__(index)
+        if isinstance(picked, JudgeScores):
+            return MeasuredScores(picked, self.method, self.n_verdicts)
+        return self._measured(picked)
+
+    def __iter__(self) -> Iterator[MeasuredScore]:
+        return map(self._measured, super().__iter__())
+
+    def _measured(self, score: JudgeScore) -> MeasuredScore:
+        return MeasuredScore(score.mean, score.variance, self.method, self.n_verdicts)
 
 
 class UncertaintyAPIJudge(APIJudge):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.calibration.checks import is_number
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
 from cje.uncertainty.calibration import Gamma
+from cje.uncertainty.shrinkage import checked_columns
 
 __all__ = ["UncertaintyReport", "create_uncertainty_report"]
 
@@ -78,19 +79,19 @@ def create_uncertainty_report(
     shrinkage_applied : bool
     shrinkage_lambda : float
     """
-    w, r, v = (np.asarray(a, dtype=np.float64) for a in (weights, rewards, variances))
-    if not w.shape == r.shape == v.shape or w.ndim != 1 or not len(w):
-        raise CJEError("weights, rewards and variances must have one length", value=w.shape)
-    numbers = {
-        "estimate": estimate,
+    w, _, v = checked_columns(weights, rewards, variances)
+    if not is_number(estimate):
+        raise CJEError("estimate must be finite", value=estimate)
+    sizes = {
         "se_with_uncertainty": se_with_uncertainty,
         "se_without_uncertainty": se_without_uncertainty,
         "gamma": gamma,
+        "shrinkage_lambda": shrinkage_lambda,
     }
-    for name, number in numbers.items():
-        if not math.isfinite(number):
-            raise CJEError(f"{name} must be finite", value=number)
-    concentration = _concentration(w**2 * v)
+    for name, number in sizes.items():
+        if not is_number(number) or number < 0.0:
+            raise CJEError(f"{name} must be finite and not negative", value=number)
+    concentration = _concentration((w / w.max()) ** 2 * v)  # its shares have no scale
     calibration = _calibration(gamma)
     ess = effective_sample_size(w)
     summary = _summary(estimate, se_with_uncertainty, se_without_uncertainty, len(w), ess)
@@ -167,7 +168,7 @@ def _calibration(gamma: float) -> dict[str, Any]:
         "gamma": float(known),
         "identified": known.identified,
         "verdict": known.verdict,
-        "well_calibrated": known.identified and 0.5 <= known <= 2.0,
+        "well_calibrated": known.identified and known.believable,
     }
 
 
@@ -183,18 +184,15 @@ def _advise(report: UncertaintyReport) -> None:
         report.recommendations.append(
             "label the rows with the largest w^2 v, or judge them again with more repeats"
         )
-    if report.calibration["identified"] and gamma > 2.0:
+    if report.calibration["identified"] and not report.calibration["well_calibrated"]:
         report.warnings.append(
             f"poor calibration of the variances: {report.calibration['verdict']}"
         )
         report.recommendations.append(
             "use the scaled variances, and ask for more repeats a response"
+            if gamma > 1.0
+            else "use the scaled variances: the stated ones are too wide"
         )
-    elif report.calibration["identified"] and gamma < 0.5:
-        report.warnings.append(
-            f"poor calibration of the variances: {report.calibration['verdict']}"
-        )
-        report.recommendations.append("use the scaled variances: the stated ones are too wide")
     if report.variance_decomposition["judge_pct"] > 50.0:
         report.recommendations.append(
             "most of the variance comes from the judge: more labels or a better judge help more "

@@ -21,6 +21,7 @@ from cje.uncertainty.estimate import (
 )
 from cje.uncertainty.inputs import Inputs
 from cje.uncertainty.parts import result_parts
+from cje.uncertainty.report import UncertaintyReport, create_uncertainty_report
 
 if TYPE_CHECKING:
     from cje.uncertainty.estimator import PolicyFit
@@ -117,6 +118,7 @@ def build_result(
     estimator_type: str,
     inputs: Inputs,
     gamma: Gamma,
+    variances: FloatArray,
     fits: Sequence[PolicyFit],
     join: Callable[..., InfluenceEstimate],
 ) -> MultiPolicyUncertaintyResult:
@@ -127,20 +129,22 @@ def build_result(
     policies = []
     for k, fit in enumerate(fits):
         low, high = intervals[k]
+        parts = _decompose(config, fit, float(errors[k]))
         estimate = UncertaintyAwareEstimate(
             value=float(influence.values[k]),
             se=float(errors[k]),
             ci_lower=float(low),
             ci_upper=float(high),
             confidence_level=config.confidence_level,
-            variance_decomposition=_decompose(config, fit, float(errors[k])),
+            variance_decomposition=parts,
             effective_sample_size=fit.shrinkage.ess_after,
             raw_effective_sample_size=fit.shrinkage.ess_before,
             shrinkage_applied=fit.shrinkage.lam > 0.0,
             shrinkage_lambda=fit.shrinkage.lam,
             shrinkage_bias=fit.shrinkage.bias,
         )
-        policies.append(PolicyUncertaintyResult(inputs.names[k], estimate, fit.report))
+        report = _report(estimate, fit, variances, gamma) if config.compute_diagnostics else None
+        policies.append(PolicyUncertaintyResult(inputs.names[k], estimate, report))
     return MultiPolicyUncertaintyResult(
         policies=tuple(policies),
         influence=influence,
@@ -148,6 +152,23 @@ def build_result(
         n_samples=len(inputs),
         global_metadata=_metadata(config, inputs, gamma, policies),
         findings=tuple(_findings(config, gamma, policies, fits, inputs)),
+    )
+
+
+def _report(
+    estimate: UncertaintyAwareEstimate, fit: PolicyFit, variances: FloatArray, gamma: Gamma
+) -> UncertaintyReport:
+    """The diagnostics of one policy: of the very standard error the result states."""
+    return create_uncertainty_report(
+        weights=fit.weights,
+        rewards=fit.rewards,
+        variances=variances,
+        estimate=estimate.value,
+        se_with_uncertainty=estimate.se,
+        se_without_uncertainty=float(np.sqrt(estimate.variance_decomposition.eif)),
+        gamma=gamma,
+        shrinkage_applied=estimate.shrinkage_applied,
+        shrinkage_lambda=estimate.shrinkage_lambda,
     )
 
 
@@ -200,7 +221,7 @@ def _findings(
         if inputs.fresh is None
         else "the label correction rests on few rows: label some of this policy's own draws"
     )
-    if gamma.identified and gamma > 2.0:
+    if gamma > 1.0 and not gamma.believable:
         found.append(
             Finding(
                 "judge-too-sure",

@@ -37,6 +37,7 @@ __all__ = [
     "Shrinkage",
     "adaptive_shrinkage",
     "apply_shrinkage",
+    "checked_columns",
     "compute_optimal_shrinkage",
     "covariance_shrinkage",
     "first_order_shrinkage",
@@ -100,7 +101,7 @@ def compute_optimal_shrinkage(
 
     See the module's text for the derivation. Invariant under ``r -> 1 - r``.
     """
-    w, r, v = _columns(weights, rewards, variances)
+    w, r, v = checked_columns(weights, rewards, variances)
     return optimal_lambda(w, r - float(w @ r) / float(w.sum()), v)
 
 
@@ -141,7 +142,7 @@ def first_order_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: Arr
     The first step of the derivation, without the bias and without self-normalisation. It does not
     vanish as rows accumulate, so an estimate that uses it keeps its bias.
     """
-    w, r, v = _columns(weights, rewards, variances)
+    w, r, v = checked_columns(weights, rewards, variances)
     square = (w * (r - float(w @ r) / float(w.sum()))) ** 2
     curve = float(square @ v**2)
     return float(square @ v) / curve if curve > 0.0 else 0.0
@@ -149,7 +150,7 @@ def first_order_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: Arr
 
 def covariance_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: ArrayLike) -> float:
     r"""The seed's :math:`Cov[w^2 v, w(r-\mu)] / E[w^2 v^2]`, cut at zero; kept by name only."""
-    w, r, v = _columns(weights, rewards, variances)
+    w, r, v = checked_columns(weights, rewards, variances)
     mu = float(w @ r) / float(w.sum())
     spread, noise = w * (r - mu), w**2 * v
     curve = float((noise * v).mean())
@@ -170,7 +171,7 @@ def adaptive_shrinkage(
     """
     if not 0.0 < min_ess_ratio <= 1.0:
         raise CJEError("min_ess_ratio must be in (0, 1]", value=min_ess_ratio)
-    w, _, v = _columns(weights, np.zeros(np.shape(weights)), variances)
+    w, _, v = checked_columns(weights, np.zeros(np.shape(weights)), variances)
     goal = min_ess_ratio * len(w)
 
     def ess(lam: float) -> float:
@@ -200,9 +201,10 @@ def _bisect(ess: Callable[[float], float], goal: float, low: float, high: float)
     return high
 
 
-def _columns(
+def checked_columns(
     weights: ArrayLike, rewards: ArrayLike, variances: ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The three columns as arrays, or an error that says what is wrong with them."""
     w, r = float_array("weights", weights), float_array("rewards", rewards)
     v = float_array("variances", variances)
     if w.ndim != 1 or not w.shape == r.shape == v.shape or not len(w):
