@@ -61,30 +61,27 @@ print(time.perf_counter() - start, time.process_time() - cpu, peak())
 
 
 def write_rows(path: Path, rows: int, policies: int = 5) -> None:
-    """Policies on shared prompts, one at a time, so that writing stays small."""
-    import pyarrow.parquet as pq
-
+    """Policies on shared prompts, as polars writes them (zstd)."""
     rng = np.random.default_rng(0)
     prompts = rows // policies
     shared = rng.normal(size=prompts)
-    names = pl.Series("n", np.arange(prompts)).cast(pl.String)
-    writer = None
+    names = "prompt_" + pl.Series("n", np.arange(prompts)).cast(pl.String)
+    parts = []
     for k in range(policies):
         score = 1.0 / (1.0 + np.exp(-shared - rng.normal(size=prompts) - 0.1 * k))
         label = np.clip(0.1 + 0.8 * score + 0.1 * rng.normal(size=prompts), 0.0, 1.0)
         label[rng.random(prompts) > 0.05] = np.nan
-        table = pl.DataFrame(
-            {
-                "prompt_id": "prompt_" + names,
-                "policy": pl.Series([f"policy_{k}"]).new_from_index(0, prompts),
-                "judge_score": score,
-                "oracle_label": pl.Series(label).fill_nan(None),
-            }
-        ).to_arrow()
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
-    assert writer is not None
-    writer.close()
+        parts.append(
+            pl.DataFrame(
+                {
+                    "prompt_id": names,
+                    "policy": pl.Series([f"policy_{k}"]).new_from_index(0, prompts),
+                    "judge_score": score,
+                    "oracle_label": pl.Series(label).fill_nan(None),
+                }
+            )
+        )
+    pl.concat(parts).write_parquet(path)
 
 
 def measure(code: str, path: Path) -> tuple[float, float, float]:
