@@ -18,6 +18,7 @@ from cje.data import Dataset
 from cje.errors import CJEError
 from cje.estimators import EstimationResult
 from cje.estimators.report_answer import answer_of
+from cje.estimators.report_evidence import _largest
 from cje.estimators.report_parts import make_report
 from cje.inference import Finding, InfluenceEstimate, Severity
 from cje.report import Forest, HistogramPart, MatrixPart, SampleTable, Section
@@ -105,6 +106,14 @@ def test_samples_are_the_largest_and_bounded(direct: EstimationResult) -> None:
     shown = [abs(v) for row in table.rows if (v := row[names.index("residual")]) is not None]
     assert np.sort(shown)[-60:] == pytest.approx(np.sort(gaps)[-60:])
     assert max(len(str(row[names.index("response")])) for row in table.rows) <= 480
+
+
+@pytest.mark.parametrize("n", [30, 60, 61, 500, 50_000])
+@pytest.mark.parametrize("levels", [3, 40, 10**9])
+def test_the_largest_are_the_largest_with_ties_to_the_earlier_rows(n: int, levels: int) -> None:
+    values = np.random.default_rng(n).integers(levels, size=n).astype(float)
+    expected = np.lexsort((np.arange(n), -values))[:60]
+    assert sorted(_largest(values, 60).tolist()) == sorted(expected.tolist())
 
 
 def test_weights_before_and_after_with_their_effective_sizes(logged: EstimationResult) -> None:

@@ -276,9 +276,13 @@ def _largest(values: FloatArray, count: int) -> IntArray:
     """Positions of the largest values; ties go to the earlier rows whatever the sort does."""
     if len(values) <= count:
         return np.arange(len(values))
-    cut = np.partition(values, len(values) - count)[len(values) - count]
-    above = np.flatnonzero(values > cut)
-    return np.concatenate([above, np.flatnonzero(values == cut)[: count - len(above)]])
+    some = values[:: max(1, len(values) // (64 * count))]
+    # the count-th largest of some values is no larger than that of all: few rows are left to sort
+    near = np.flatnonzero(values >= np.partition(some, len(some) - count)[len(some) - count])
+    best = values[near]
+    cut = np.partition(best, len(best) - count)[len(best) - count]
+    above = near[best > cut]
+    return np.concatenate([above, near[best == cut][: count - len(above)]])
 
 
 def _spread(evidence: Evidence, rows: IntArray) -> FloatArray:
