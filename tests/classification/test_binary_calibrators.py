@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
+from sklearn.base import clone
 from sklearn.calibration import _SigmoidCalibration
+from sklearn.exceptions import NotFittedError
 from sklearn.isotonic import IsotonicRegression
 
 from cje.classification import (
@@ -157,3 +159,9 @@ def test_histogram_returns_the_mean_outcome_of_bins_of_equal_mass():
     np.testing.assert_allclose(fit.values_, means, atol=1e-12)
     np.testing.assert_allclose(fit.predict(p[order]), np.repeat(means, 50), atol=1e-12)
     assert len(HistogramCalibrator(n_bins=10, min_bin_count=50).fit(p, y).values_) == 4
+
+
+@pytest.mark.parametrize("calibrator", ALL, ids=lambda c: type(c).__name__)
+def test_predicting_before_fitting_says_so(calibrator):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        clone(calibrator).predict([0.5])

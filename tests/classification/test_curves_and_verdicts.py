@@ -105,3 +105,12 @@ def test_bad_verdicts_are_refused():
     ):
         with pytest.raises(CJEError, match=words):
             call()
+
+
+@pytest.mark.parametrize(
+    ("values", "settings"),
+    [(object(), {}), ({"a": "x", "b": 1}, {}), ({"a": 0, "b": 1}, {"min_count": "x"})],
+)
+def test_a_verdict_calibrator_with_senseless_settings_is_refused(values, settings):
+    with pytest.raises(CJEError):
+        c.VerdictCalibrator(values, **settings)

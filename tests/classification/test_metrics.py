@@ -306,3 +306,10 @@ def test_weights_and_bandwidths_that_are_no_numbers_are_refused():
 
 def test_a_rounding_beyond_one_is_no_error():
     assert c.expected_calibration_error([1, 1], [1.0 + 1e-7, 1.0]) == 0.0
+
+
+def test_lists_of_different_lengths_and_absurd_numbers_of_bins_are_refused():
+    with pytest.raises(CJEError, match="one-dimensional"):
+        c.expected_calibration_error([[0, 1], [1]], [0.5, 0.5])
+    with pytest.raises(CJEError, match="n_bins"):
+        c.expected_calibration_error([0, 1], [0.5, 0.5], 10**9)

@@ -340,3 +340,8 @@ def test_an_object_without_weights_or_with_bad_output_is_refused():
         _frozen(calibrator=Plain()).fit(p, y, sample_weight=np.ones(len(y)))
     with pytest.raises(CJEError, match="finite"):
         _frozen(calibrator=Plain()).fit(p, y)
+
+
+def test_prefit_needs_a_fitted_classifier():
+    with pytest.raises(CJEError, match="not fitted"):
+        TopLabelCalibrator(LogisticRegression(), cv="prefit").fit(*IRIS)

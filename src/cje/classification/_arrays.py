@@ -79,7 +79,10 @@ def _is_binary(y: NDArray[Any]) -> bool:
 
 
 def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise CJEError(f"{name} must be one-dimensional", value=values) from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

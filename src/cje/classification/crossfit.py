@@ -97,6 +97,12 @@ def _with_weight(scores: OutOfSample) -> OutOfSample:
 def _prefit(estimator: Any, X: Any, y: NDArray[Any], w: FloatArray | None) -> OutOfSample:
     if len(y) == 0:
         raise CJEError("the calibration set is empty")
+    if not hasattr(estimator, "classes_"):
+        raise CJEError(
+            "the base classifier is not fitted, and cv='prefit' does not fit it",
+            value=estimator,
+            hint="fit it first, or give cv a number of folds",
+        )
     classes = np.asarray(estimator.classes_)
     proba = check_distribution(estimator.predict_proba(X), where=_WHERE)
     return OutOfSample(estimator, classes, proba, lookup(y, classes), w)

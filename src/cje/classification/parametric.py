@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from cje.classification._arrays import FloatArray, check_binary, check_scores, check_whole_number
 
@@ -113,6 +114,7 @@ class SigmoidCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
+        check_is_fitted(self)
         p = check_scores(scores)
         return np.asarray(expit(self.slope_ * p + self.intercept_))
 
@@ -159,6 +161,7 @@ class TemperatureCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
+        check_is_fitted(self)
         shift = np.log(self.n_classes - 1.0)
         raised = _logit(check_scores(scores)) + shift
         return np.asarray(expit(raised / self.temperature_ - shift))
@@ -205,6 +208,7 @@ class BetaCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
+        check_is_fitted(self)
         a, b, c = self.coefficients_
         log_p, minus_log_q = _log_pair(check_scores(scores))
         return np.asarray(expit(a * log_p + b * minus_log_q + c))

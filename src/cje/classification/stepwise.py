@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from cje.classification._arrays import FloatArray, check_binary, check_scores, check_whole_number
 from cje.kernels.binning import mass_bins
@@ -50,6 +51,7 @@ class IsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
+        check_is_fitted(self)
         return isotonic_predict(self.x_knots_, self.y_knots_, check_scores(scores))
 
 
@@ -77,6 +79,7 @@ class CenteredIsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
+        check_is_fitted(self)
         return isotonic_predict(self.x_knots_, self.y_knots_, check_scores(scores))
 
 
@@ -127,5 +130,6 @@ class HistogramCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Mean outcome of the bin that holds each score."""
+        check_is_fitted(self)
         p = check_scores(scores)
         return np.asarray(self.values_[np.searchsorted(self.cuts_, p, side="right")])

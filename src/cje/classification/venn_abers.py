@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from cje.classification._arrays import FloatArray, check_binary, check_scores
 from cje.kernels.isotonic import pool_ties
@@ -103,6 +104,7 @@ class VennAbersCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict_pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The two probabilities (p0, p1) of each score."""
+        check_is_fitted(self)
         p = check_scores(scores)
         # Between two calibration scores the added 0 behaves as at the lower, the added 1 as at the
         # upper; beyond the data the added row is a block of its own.

@@ -27,6 +27,7 @@ from cje.classification.m2b import (
     fit_top_label,
     replace_top,
 )
+from cje.data.arrays import float_array
 from cje.data.judge_score import JudgeScores
 from cje.errors import CJEError
 
@@ -75,8 +76,10 @@ class VerdictCalibrator:
         reduction: Literal["top-label", "confidence", "class-wise"] = "top-label",
         min_count: float = 20,
     ) -> None:
+        if not isinstance(values, Mapping):
+            raise CJEError("values must map each verdict to a number", value=values)
         self.verdicts = list(values)
-        self.values = np.asarray(list(values.values()), dtype=np.float64)
+        self.values = float_array("values", list(values.values()))
         if len(self.values) < 2 or not ((self.values >= 0.0) & (self.values <= 1.0)).all():
             raise CJEError(
                 "values must place at least two verdicts on [0, 1]",
@@ -87,6 +90,8 @@ class VerdictCalibrator:
             raise CJEError(
                 "unknown reduction", value=reduction, hint="top-label, confidence or class-wise"
             )
+        if not isinstance(min_count, int | float | np.number) or not min_count >= 0:
+            raise CJEError("min_count must be a number of at least 0", value=min_count)
         self.calibrator = resolve_calibrator(calibrator, len(self.values))
         self.reduction = reduction
         self.min_count = min_count
