@@ -83,7 +83,14 @@ def test_censoring_that_follows_the_risk_is_said_and_cox_rcs_withstands_it() -> 
         time, event = r.data.time, r.data.event
         at_horizon = observed_expected_at_horizon(r.at_horizon, time, event)
         broken = integrated_calibration_index(r.at_horizon, time, event)
-        for result in (at_horizon, broken):
+        matrix = np.column_stack([r.data.true_survival(t) for t in (0.5 * r.horizon, r.horizon)])
+        grid = [0.5 * r.horizon, r.horizon]
+        others = (
+            brier_score(r.at_horizon, time, event),
+            integrated_brier_score(matrix, grid, time, event),
+            km_calibration(matrix, grid, time, event),
+        )
+        for result in (at_horizon, broken, *others):
             assert [f.code for f in result.findings] == ["censoring-depends-on-risk"]
             assert "cox_rcs" in result.findings[0].action
         ratios.append(float(at_horizon))

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cje.errors import CJEError
 from cje.kernels.kaplan_meier import censoring_influence
+from cje.survival.censoring import censoring_findings
 from cje.survival.observed import event_free, ipcw_weights
 from cje.survival.result import MetricEstimate, normal_interval, standard_error
 from cje.survival.sample import (
@@ -52,7 +53,9 @@ def brier_score(
     value, influence = _brier(survival, sample, horizon, reference)
     se = standard_error(influence)
     interval = normal_interval(value, se, level)
-    return MetricEstimate("Brier score", value, interval, len(sample), se, {"horizon": horizon})
+    findings = censoring_findings(survival, sample, horizon, "the Brier score")
+    details = {"horizon": horizon}
+    return MetricEstimate("Brier score", value, interval, len(sample), se, details, findings)
 
 
 def integrated_brier_score(
@@ -87,6 +90,7 @@ def integrated_brier_score(
     return MetricEstimate(
         "integrated Brier score", value, normal_interval(value, se, level), len(sample), se,
         {"times": grid.tolist(), "scores": values.tolist()},
+        censoring_findings(matrix[:, -1], sample, float(grid[-1]), "the integrated Brier score"),
     )  # fmt: skip
 
 

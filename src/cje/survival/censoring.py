@@ -46,14 +46,17 @@ def censoring_test(
 
     Returns None where it says nothing: (almost) nobody is censored by then, or every prediction is
     the same. Follow-up is cut at the horizon because only earlier censoring matters to the metrics.
+    Weights decide who is in (those above zero) and nothing else: the likelihood-ratio test has its
+    distribution for whole subjects only.
     """
-    censored = ~sample.event & (sample.time < horizon)
+    survival = survival[sample.counted]
+    observed = sample.time[sample.counted]
+    censored = ~sample.event[sample.counted] & (observed < horizon)
     if int(censored.sum()) < 10 or float(np.ptp(survival)) == 0:
         return None
     basis, _ = spline_of_risk(from_survival(survival))
     basis = (basis - basis.mean(axis=0)) / basis.std(axis=0)
-    time = np.minimum(sample.time, horizon)
-    sets = risk_sets(time, censored)
+    sets = risk_sets(np.minimum(observed, horizon), censored)
     null = cox_fit(basis, sets, max_iter=0)
     fit = cox_fit(basis, sets, ridge=1e-6, max_iter=15, tol=1e-5)
     statistic = max(2.0 * (fit.log_likelihood - null.log_likelihood), 0.0)

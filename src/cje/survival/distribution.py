@@ -13,6 +13,7 @@ from cje.inference.intervals import Interval, check_level
 from cje.kernels.kaplan_meier import km_influence
 from cje.survival.bands import gaussian_draws
 from cje.survival.brier import check_matrix, check_times
+from cje.survival.censoring import censoring_findings
 from cje.survival.result import MetricEstimate
 from cje.survival.sample import (
     check_events,
@@ -136,7 +137,8 @@ def km_calibration(
 
     by the trapezoidal rule over `times`. The interval inverts the test based on the same norm (see
     `cje.survival.bands`), so that it covers zero for a calibrated model. Kaplan-Meier assumes
-    censoring independent of the covariates.
+    censoring independent of the covariates; where it follows the predicted risk at the last time,
+    a finding says so.
 
     Parameters
     ----------
@@ -172,4 +174,5 @@ def km_calibration(
             "max_difference": float(np.abs(gap).max()),
             "p_value": float((1 + (norms >= distance).sum()) / (1 + len(norms))),
         },
+        censoring_findings(matrix[:, -1], sample, float(grid[-1]), "KM-calibration"),
     )

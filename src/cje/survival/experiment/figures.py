@@ -26,9 +26,9 @@ def write_figures(folder: Path, summary: Rows) -> list[Path]:
     """All figures that the table supports."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    figure = draw_models(summary)
-    paths.append(folder / "models.png")
-    figure.savefig(paths[-1], metadata={"Software": None})
+    if any(row["width"] is None for row in summary):
+        paths.append(folder / "models.png")
+        draw_models(summary).savefig(paths[-1], metadata={"Software": None})
     for scenario in dict.fromkeys(row["scenario"] for row in summary):
         figure = draw_width_sweep(summary, scenario)
         if figure is not None:
@@ -76,9 +76,8 @@ def draw_models(summary: Rows) -> Any:
         ax.set_yticks(range(len(scenarios)))
         ax.set_yticklabels([s.replace("_", " ") for s in scenarios] if ax is axes[0] else [])
         ax.set_ylim(len(scenarios) - 0.5, -0.5)
-    if models:
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center",
-                      ncols=len(models), frameon=False, fontsize=9)  # fmt: skip
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center",
+                  ncols=len(models), frameon=False, fontsize=9)  # fmt: skip
     return figure
 
 
