@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from cje.policies import (
 )
 from tests.server import Faults, TestServer
 from tests.server.language import HELPFUL
+from tests.server.quirks import QUIRKS
 
 ASK, ANSWER = "How do I change my password?", " I am happy to help."
 PROVIDER = {
@@ -96,6 +98,40 @@ def test_a_shift_by_one_is_found_even_when_the_first_entry_looks_right(
         run_sync(runner.aclose())
     assert capability.form is None
     assert "differs by" in capability.evidence_text()
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_shift_is_found_where_token_texts_do_not_give_the_text_back(
+    shift: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.server.routes import Routes
+
+    original = Routes._vllm_prompt
+
+    def broken(self: Routes, *args: object) -> list[object]:
+        entries = original(self, *args)  # type: ignore[arg-type]
+        values = [next(iter(entry.values()))["logprob"] for entry in entries[1:]]
+        values = [*values[1:], -0.5] if shift else values
+        return [None] + [
+            {token: {"logprob": value, "decoded_token": "\ufffd"}}
+            for entry, value in zip(entries[1:], values, strict=True)
+            for token in entry
+        ]
+
+    monkeypatch.setattr(Routes, "_vllm_prompt", broken)
+    monkeypatch.setattr("cje.policies.probe._FORMS", ("prompt_logprobs",))
+    with TestServer(quirk="vllm") as server:
+        runner = _runner(server, "vllm")
+        capability = run_sync(runner.aprobe())
+        scored = None if shift else run_sync(runner.alog_prob(ASK, ANSWER))
+        run_sync(runner.aclose())
+    assert capability.can_score is not shift
+    if scored is None:
+        assert "differs by" in capability.evidence_text()
+    else:
+        assert scored.boundary == "prefix"
+        exact = NgramPolicy(max_tokens=50).log_prob(ASK, ANSWER)
+        assert scored.value == pytest.approx(exact, abs=1e-12)
 
 
 def test_asking_llama_cpp_for_no_tokens_is_recognised_as_a_broken_form() -> None:
@@ -183,6 +219,15 @@ def test_logged_token_ids_are_scored_as_they_are() -> None:
         run_sync(runner.aclose())
     assert by_ids.boundary == "token_ids"
     assert by_ids.value == by_text.value
+
+
+def test_a_server_that_takes_text_only_scores_the_text_of_logged_ids() -> None:
+    with TestServer(quirk=replace(QUIRKS["tgi-prefill"], tokenize=True)) as server:
+        runner = _runner(server, "tgi-prefill")
+        scored = run_sync(runner.alog_prob(ASK, ANSWER, token_ids=[1, 2, 3]))
+        run_sync(runner.aclose())
+    assert scored.boundary == "offsets"
+    assert scored.value == pytest.approx(NgramPolicy(max_tokens=50).log_prob(ASK, ANSWER))
 
 
 def test_generated_and_rescored_log_probs_agree_over_http() -> None:

@@ -89,7 +89,10 @@ class SDKClient(ABC):
             return error_from_status(error.status_code, error.response.headers, text, where=where)
         # The cause's type says enough; its text may quote the request.
         cause = type(error.__cause__ or error).__name__
-        return RetryableError(f"the connection failed ({cause})", reason="connection", where=where)
+        return RetryableError(
+            f"the connection failed ({cause})", reason="connection", where=where,
+            hint="check that the server runs and that base_url is right",
+        )  # fmt: skip
 
     def _without_key(self, text: str) -> str:
         """Some servers quote the key they did not like."""

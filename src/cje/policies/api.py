@@ -156,25 +156,26 @@ class APIPolicyRunner:
 
     async def _score_text(self, form: ScoringForm, prompt: str, full: str) -> LogProb:
         tokens, answer = await self.ascore_tokens(form, full)
+        return self._sum(tokens, await self.alocate(tokens, prompt, full), answer)
+
+    async def alocate(self, tokens: Sequence[ScoredToken], prompt: str, full: str) -> Span:
+        """The response among the scored tokens: by their texts, else by the tokeniser's ids."""
         try:
-            span = find_response(tokens, prompt, full)
+            return find_response(tokens, prompt, full)
         except BadOutputError as error:
             if error.reason != "boundary_unknown":
                 raise
-            ids = await self._tokenise_both(prompt, full)
-            if ids is None:
+            before, whole = await asyncio.gather(self.atokenise(prompt), self.atokenise(full))
+            if before is None or whole is None:
                 raise
-            span = find_response(tokens, prompt, full, prompt_ids=ids[0], full_ids=ids[1])
-        return self._sum(tokens, span, answer)
-
-    async def _tokenise_both(self, prompt: str, full: str) -> tuple[list[int], list[int]] | None:
-        before, whole = await asyncio.gather(self.atokenise(prompt), self.atokenise(full))
-        return None if before is None or whole is None else (before, whole)
+        return find_response(tokens, prompt, full, prompt_ids=before, full_ids=whole)
 
     async def _score_ids(
         self, form: ScoringForm, prompt: str, token_ids: Sequence[int], eos: str
     ) -> LogProb | None:
-        """Score logged token ids themselves; None where the server cannot tokenise the prompt."""
+        """Score logged token ids themselves; None where the server cannot take or make them."""
+        if form == "tgi":  # it takes text only
+            return None
         before = await self.atokenise(prompt)
         if before is None:
             return None

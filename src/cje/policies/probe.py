@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cje.models import JSON, BadOutputError, FatalError, with_retries
 from cje.policies.config import ScoringForm, render_prompt
-from cje.policies.scored_tokens import ScoredToken, find_response, sum_span
+from cje.policies.scored_tokens import ScoredToken, sum_span
 
 if TYPE_CHECKING:
     from cje.policies.api import APIPolicyRunner
@@ -143,14 +143,7 @@ async def _try_form(
     full = prompt + text
     tokens, _ = await runner.ascore_tokens(form, full, **_plain(form))
     _check_shape(tokens, full)
-    try:
-        span = find_response(tokens, prompt, full)
-    except BadOutputError as error:
-        if error.reason != "boundary_unknown":
-            raise
-        if await runner.atokenise(prompt) is None:
-            raise
-        return ["token texts do not give the text back: the boundary is found by token ids"]
+    span = await runner.alocate(tokens, prompt, full)
     value = sum_span(tokens, span)
     if sample is None or sample.logprob is None:
         return ["the server gave no log-probs while generating: reading could not be compared"]
