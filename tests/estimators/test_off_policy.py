@@ -177,6 +177,20 @@ def test_label_uncertainty_is_counted_once():
     np.testing.assert_array_equal(without.standard_errors, without.robust_standard_errors)
 
 
+def test_label_variance_is_known_to_as_few_degrees_of_freedom_as_labels_decide():
+    _, sampler = make(n=1000, n_labels=60)
+    estimate = SNIPSEstimator(sampler).fit_and_estimate().influence
+    shares = estimate.extra_weights
+    assert shares.shape == (60, 2)
+    np.testing.assert_allclose(shares.sum(axis=0), 1.0)
+    gap = shares[:, 1] - shares[:, 0]
+    few = (gap**2).sum() ** 2 / (gap**4).sum()
+    assert few < 30
+    assert estimate.difference("moderate", "near").degrees_of_freedom()[0] < 60
+    full = SNIPSEstimator(sampler, oua_jackknife=False).fit_and_estimate().influence
+    assert full.extra_weights is None
+
+
 def test_tmle_stays_within_the_unit_interval():
     sim, sampler = make(n=300, n_labels=60, concentration=None)
     values = TMLEEstimator(sampler, sim.fresh).fit_and_estimate().estimates

@@ -39,6 +39,7 @@ from cje.inference import (
     Severity,
     fold_jackknife_covariance,
 )
+from cje.kernels.clusters import cluster_sums
 
 __all__ = ["Fit", "OffPolicyEstimator", "Problem"]
 
@@ -223,7 +224,7 @@ class OffPolicyEstimator(ABC):
         """The result on a prepared problem, which several estimators may share."""
         fit = self.fit(problem)
         scale = self.sampler.dataset.oracle_scale
-        extra, extra_df = self._label_covariance(problem, fit)
+        extra, extra_df, pieces = self._label_covariance(problem, fit)
         influence = InfluenceEstimate(
             problem.logged.policies,
             fit.values,
@@ -232,6 +233,7 @@ class OffPolicyEstimator(ABC):
             extra_covariance=extra,
             extra_df=extra_df,
             bounds=(0.0, 1.0) if self.bounded else None,
+            extra_weights=pieces,
         ).rescaled(scale.width, scale.low)
         diagnostics, findings = self._examine(problem)
         metadata = {
@@ -258,22 +260,31 @@ class OffPolicyEstimator(ABC):
 
     def _label_covariance(
         self, problem: Problem, fit: Fit
-    ) -> tuple[FloatArray | None, float | None]:
-        """What the labels add to the covariance, and its degrees of freedom."""
-        extra = df = None
+    ) -> tuple[FloatArray | None, float | None, FloatArray | None]:
+        """What the labels add to the covariance, its most degrees of freedom, and its pieces.
+
+        The pieces are labelled prompts with their share of the label weight: where a few of them
+        decide an estimate or a difference, its variance is known to that few degrees of freedom.
+        """
+        logged = problem.logged
+        extra = df = pieces = None
         if fit.leave_out is not None and self.oua_jackknife and len(fit.leave_out) >= 2:
             extra = fold_jackknife_covariance(fit.leave_out)
             df = len(fit.leave_out) - 1.0
-        if float(np.ptp(problem.logged.labels[problem.logged.labelled])) == 0.0:
-            unseen = np.diag([unseen_variance(n) for n in self._label_ess(problem)])
+            weights = self._inverse_weights(problem)
+            prompts, at = np.unique(logged.clusters[logged.labelled], return_inverse=True)
+            pieces = cluster_sums(weights / weights.sum(axis=0), at, len(prompts))
+        if float(np.ptp(logged.labels[logged.labelled])) == 0.0:
+            ess = [effective_sample_size(column) for column in self._inverse_weights(problem).T]
+            unseen = np.diag([unseen_variance(n) for n in ess])
             extra = unseen if extra is None else extra + unseen
-        return extra, df
+        return extra, df, pieces
 
-    def _label_ess(self, problem: Problem) -> list[float]:
-        """How many equally weighted labels each policy's are worth."""
+    def _inverse_weights(self, problem: Problem) -> FloatArray:
+        """Label weights M / pi of the labelled rows, (m, K)."""
         rows = problem.logged.labelled
-        weights = self.label_weights(problem)[0][rows] / problem.logged.propensity[rows][:, None]
-        return [effective_sample_size(column) for column in weights.T]
+        weights, _ = self.label_weights(problem)
+        return weights[rows] / problem.logged.propensity[rows][:, None]
 
     def _judge_curve(self, problem: Problem) -> CalibrationCurve:
         data = self.sampler.dataset
@@ -389,7 +400,8 @@ class OffPolicyEstimator(ABC):
                     "fix the judge's prompt or the parsing of its answers",
                 )
             )
-        for name, ess in zip(logged.policies, self._label_ess(problem), strict=True):
+        for name, column in zip(logged.policies, self._inverse_weights(problem).T, strict=True):
+            ess = effective_sample_size(column)
             if ess < self.thresholds.labels_ess_refuse:
                 found.append(
                     Finding(

@@ -21,6 +21,13 @@ from cje.inference.intervals import (
     skew_limits,
     t_p_value,
 )
+from cje.inference.joining import (
+    alignment,
+    joined_bounds,
+    joined_extra,
+    joined_weights,
+    spread,
+)
 from cje.inference.multiplicity import max_t_critical_value
 
 __all__ = ["InfluenceEstimate"]
@@ -58,6 +65,10 @@ class InfluenceEstimate:
         Oracle uncertainty by cluster: how the labels behind a plug-in value moved it. Part of the
         full uncertainty, not of the sampling one; unlike `extra_covariance` it knows which
         clusters it shares with the other values. Its size is known to `extra_df`.
+    extra_weights : array (m, K), optional
+        Weight of each of the m independent pieces (labelled prompts) behind `extra_covariance`. A
+        few heavy pieces make a variance that is poorly known: `extra_df` is then the most, and
+        :math:`(\sum a^2)^2 / \sum a^4` the degrees of freedom, for each contrast its own.
 
     Examples
     --------
@@ -77,6 +88,7 @@ class InfluenceEstimate:
     extra_df: float | None = None
     bounds: FloatArray | tuple[float, float] | None = None
     label_influence: FloatArray | None = None
+    extra_weights: FloatArray | None = None
 
     def __post_init__(self) -> None:
         names = tuple(self.names)
@@ -109,6 +121,11 @@ class InfluenceEstimate:
             if extra.shape != (k, k) or not np.isfinite(extra).all():
                 raise CJEError("InfluenceEstimate: extra_covariance must be finite, (K, K)")
             object.__setattr__(self, "extra_covariance", extra)
+        if self.extra_weights is not None:
+            weights = _frozen(self.extra_weights)
+            if weights.ndim != 2 or weights.shape[1] != k or not np.isfinite(weights.sum()):
+                raise CJEError("InfluenceEstimate: extra_weights must be finite, (pieces, names)")
+            object.__setattr__(self, "extra_weights", weights)
         if self.bounds is not None:
             bounds = np.broadcast_to(np.asarray(self.bounds, float), (k, 2))
             object.__setattr__(self, "bounds", _frozen(bounds))
@@ -202,11 +219,27 @@ class InfluenceEstimate:
             extra += np.einsum("gk,gk->k", self.label_influence, self.label_influence)
         if not extra.any():
             return own
-        extra_df = np.inf if self.extra_df is None else self.extra_df
         sampling = np.diag(self._sampling_cross)
         whole = sampling + extra
         share = sampling / np.where(whole > 0, whole, 1.0)
-        return np.asarray(1.0 / np.maximum(share**2 / own + (1.0 - share) ** 2 / extra_df, 1e-12))
+        parts = share**2 / own + (1.0 - share) ** 2 / self._extra_degrees
+        return np.asarray(1.0 / np.maximum(parts, 1e-12))
+
+    @cached_property
+    def _extra_degrees(self) -> FloatArray:
+        """Degrees of freedom of the extra part of each quantity.
+
+        With independent pieces of weight a and equal variance, the sum of squares has the
+        Satterthwaite degrees of freedom (sum a^2)^2 / sum a^4 (Bell & McCaffrey 2002).
+        """
+        most = np.full(len(self), np.inf if self.extra_df is None else self.extra_df)
+        if self.extra_weights is None:
+            return most
+        size = np.abs(self.extra_weights).max(axis=0, initial=0.0)
+        squares = (self.extra_weights / np.where(size > 0, size, 1.0)) ** 2
+        fourth = np.einsum("mk,mk->k", squares, squares)
+        known = squares.sum(axis=0) ** 2 / np.where(fourth > 0, fourth, 1.0)
+        return np.where(fourth > 0, np.minimum(known, most), most)
 
     def skewness(self) -> FloatArray:
         r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is)."""
@@ -334,6 +367,7 @@ class InfluenceEstimate:
             extra_covariance=None if extra is None else c @ extra @ c.T,
             bounds=bounds,
             label_influence=None if by_label is None else by_label @ c.T,
+            extra_weights=None if self.extra_weights is None else self.extra_weights @ c.T,
         )
 
     def select(self, names: Sequence[str]) -> InfluenceEstimate:
@@ -374,6 +408,7 @@ class InfluenceEstimate:
             extra_covariance=None if extra is None else factor**2 * extra,
             bounds=None if bounds is None else np.sort(offset + factor * np.asarray(bounds)),
             label_influence=None if by_label is None else factor * by_label,
+            extra_weights=None if self.extra_weights is None else factor * self.extra_weights,
         )
 
     @staticmethod
@@ -399,19 +434,20 @@ class InfluenceEstimate:
         ]
         clusters: Sequence[str] | None = None
         if named:
-            clusters, rows = _alignment(items)
+            clusters, rows = alignment(items)
             g = len(clusters)
-            blocks = [_spread(part, at, g) for part, at in zip(blocks, rows, strict=True)]
-            by_label = [_spread(part, at, g) for part, at in zip(by_label, rows, strict=True)]
+            blocks = [spread(part, at, g) for part, at in zip(blocks, rows, strict=True)]
+            by_label = [spread(part, at, g) for part, at in zip(by_label, rows, strict=True)]
         plain = all(item.label_influence is None for item in items)
         return InfluenceEstimate(
             tuple(name for item in items for name in item.names),
             np.concatenate([item.values for item in items]),
             np.hstack(blocks),
             clusters,
-            *_joined_extra(items),
-            bounds=_joined_bounds(items),
+            *joined_extra(items),
+            bounds=joined_bounds(items),
             label_influence=None if plain else np.hstack(by_label),
+            extra_weights=joined_weights(items),
         )
 
     def __add__(self, other: InfluenceEstimate) -> InfluenceEstimate:
@@ -458,55 +494,4 @@ def _as_intervals(
 ) -> tuple[Interval, ...]:
     return tuple(
         Interval(float(a), float(b), level, method) for a, b in zip(low, high, strict=True)
-    )
-
-
-def _alignment(
-    items: list[InfluenceEstimate],
-) -> tuple[Sequence[str], list[NDArray[np.int64] | None]]:
-    """The union of cluster names in order of first appearance, and each item's rows in it."""
-    first = items[0].clusters or ()
-    if all(item.clusters is first or item.clusters == first for item in items):
-        return first, [None] * len(items)
-    position: dict[str, int] = {}
-    for item in items:
-        for name in item.clusters or ():
-            position.setdefault(name, len(position))
-    return tuple(position), [
-        np.array([position[name] for name in item.clusters or ()], dtype=np.int64) for item in items
-    ]
-
-
-def _spread(block: FloatArray, rows: NDArray[np.int64] | None, n_clusters: int) -> FloatArray:
-    """`block` with its rows moved to `rows` of a taller table of zeros."""
-    if rows is None:
-        return block
-    taller = np.zeros((n_clusters, block.shape[1]))
-    np.add.at(taller, rows, block)
-    return taller
-
-
-def _joined_extra(items: list[InfluenceEstimate]) -> tuple[FloatArray | None, float | None]:
-    """Block-diagonal extra covariance and its most cautious degrees of freedom."""
-    if all(item.extra_covariance is None for item in items):
-        return None, None
-    sizes = np.cumsum([0, *(len(item) for item in items)])
-    extra = np.zeros((sizes[-1], sizes[-1]))
-    for item, start, stop in zip(items, sizes[:-1], sizes[1:], strict=True):
-        if item.extra_covariance is not None:
-            extra[start:stop, start:stop] = item.extra_covariance
-    dfs = [item.extra_df for item in items if item.extra_df is not None]
-    return extra, min(dfs) if dfs else None
-
-
-def _joined_bounds(items: list[InfluenceEstimate]) -> FloatArray | None:
-    """Bounds of each quantity; unbounded where an estimate has none."""
-    if all(item.bounds is None for item in items):
-        return None
-    open_range = (-np.inf, np.inf)
-    return np.vstack(
-        [
-            np.broadcast_to(open_range if item.bounds is None else item.bounds, (len(item), 2))
-            for item in items
-        ]
     )
