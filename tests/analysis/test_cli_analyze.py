@@ -87,3 +87,12 @@ def test_the_command_is_installed_and_needs_no_terminal(rows: Path) -> None:
     done = subprocess.run([command, "analyze", rows], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert np.char.count(done.stdout, "candidate_1") >= 2
+
+
+def test_a_guessed_scale_is_told(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pl.read_csv(rows).with_columns(pl.col("oracle_label") * 7).write_csv(rows)
+    _run(monkeypatch, "analyze", str(rows))
+    text = " ".join(capsys.readouterr().out.split())
+    assert "[read] fresh: oracle_label taken to be on 0-10" in text

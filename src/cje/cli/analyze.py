@@ -119,6 +119,9 @@ def _show(result: EstimationResult) -> None:
         console.print(_subgroups(column, part))
     for finding in result.findings:
         console.print(str(finding), markup=False, style=_STYLE[str(finding.severity)])
+    for source, notes in result.metadata.get("reading", {}).items():
+        for note in notes:  # a guessed scale or column decides every number above
+            console.print(f"[read] {source}: {note}", markup=False, style="dim")
 
 
 _STYLE = {"info": "dim", "warning": "yellow", "refuse": "bold red"}
