@@ -323,6 +323,10 @@ def test_the_sampler_has_the_seeds_names_and_refuses_to_guess() -> None:
     assert sampler.logp_matrix([], []).shape == (0, 2)
     with pytest.raises(CJEError, match="2 contexts but 1 responses"):
         sampler.log_prob([ASK, ASK], [ANSWER])
+    with pytest.raises(CJEError, match="responses must be a list of texts"):
+        sampler.log_prob([ASK], ANSWER)
+    with pytest.raises(CJEError, match=r"responses must hold texts \[row 1\]"):
+        sampler.log_prob([ASK, ASK], [ANSWER, None])  # type: ignore[list-item]
     with pytest.raises(BadOutputError):
         sampler.logp_matrix([ASK], [" Zanzibar."])
     mixed = run_sync(sampler.alogp_many(ASK, " Zanzibar."))

@@ -112,6 +112,8 @@ class MultiTargetSampler:
         ModelCallError
             At the first log-prob that cannot be had. There is no default value.
         """
+        _check_texts("contexts", contexts)
+        _check_texts("responses", responses)
         if len(contexts) != len(responses):
             raise CJEError(
                 f"{len(contexts)} contexts but {len(responses)} responses",
@@ -140,6 +142,14 @@ class MultiTargetSampler:
     async def aclose(self) -> None:
         for runner in self.runners:
             await runner.aclose()
+
+
+def _check_texts(name: str, texts: Sequence[str]) -> None:
+    if isinstance(texts, str):  # its characters would pass for rows
+        raise CJEError(f"{name} must be a list of texts", value=texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise CJEError(f"{name} must hold texts", where=f"row {row}", value=text)
 
 
 def make_runner(config: PolicyConfig | Mapping[str, Any]) -> PolicyRunner:
