@@ -136,8 +136,9 @@ def test_baseline_is_nelson_aalen_when_every_risk_is_equal() -> None:
     np.testing.assert_allclose(times, np.sort(time[event]))
 
 
-def test_hazard_influence_is_the_derivative_in_each_weight() -> None:
-    x, time, event = _data(8, 80, 2, ties=False)
+@pytest.mark.parametrize("ties", [False, True])
+def test_hazard_influence_is_the_derivative_in_each_weight(ties: bool) -> None:
+    x, time, event = _data(8, 80, 2, ties=ties)
     sets = risk_sets(time, event)
     at, horizon = np.array([[0.3, -0.2], [1.0, 1.0]]), float(np.median(time))
 

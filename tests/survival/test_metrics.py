@@ -290,6 +290,20 @@ def test_row_order_does_not_move_any_metric() -> None:
         assert a.interval.high == pytest.approx(b.interval.high, abs=1e-8), a.name
 
 
+def test_row_order_does_not_move_a_metric_of_tied_times() -> None:
+    r = perfect_model(8, 0.3, n=200)
+    shuffled = np.random.default_rng(2).permutation(200)
+    time, event, at = np.ceil(8 * r.data.time), r.data.event, r.at_horizon
+    for method in ("pseudo", "ipcw", "cox_rcs"):
+        one, other = (
+            integrated_calibration_index(at[i], time[i], event[i], 8.0, method=method)
+            for i in (np.arange(200), shuffled)
+        )
+        assert float(one) == pytest.approx(float(other), abs=1e-10)
+        for a, b in ((one, other), (one.emax, other.emax)):
+            assert a.interval.high == pytest.approx(b.interval.high, abs=1e-8)
+
+
 def test_d_calibration_without_censoring_is_pearsons_chi_square() -> None:
     from scipy.stats import chisquare
 

@@ -93,6 +93,14 @@ def _group_sum(sets: RiskSets, values: FloatArray) -> FloatArray:
     return np.add.reduceat(values, sets.group_first, axis=0)[sets.group]
 
 
+def _group_mean(sets: RiskSets, values: FloatArray) -> FloatArray:
+    """Mean over each tied group, given back per death: tied deaths are treated alike."""
+    if not sets.tied:
+        return values
+    size = np.diff(np.append(sets.group_first, len(sets.deaths)))[sets.group]
+    return np.asarray(_group_sum(sets, values).T / size).T
+
+
 def _terms(sets: RiskSets, eta: FloatArray, w: FloatArray | None) -> _Terms:
     shift = float(eta.max())
     # a floor far below any real risk: late risk sets must not underflow to nothing
@@ -103,7 +111,7 @@ def _terms(sets: RiskSets, eta: FloatArray, w: FloatArray | None) -> _Terms:
     weight = np.ones(len(sets.deaths)) if w is None else w[sets.deaths]
     if sets.tied:
         denominator = denominator - sets.fraction * _group_sum(sets, risk[sets.deaths])
-        weight = _group_sum(sets, weight) / _group_sum(sets, np.ones(len(weight)))
+        weight = _group_mean(sets, weight)
     # a resampled row may carry weight 0, and so may a whole risk set: it then counts for nothing
     denominator = np.where(weight > 0, denominator, 1.0)
     return _Terms(risk, weight, denominator, shift)
@@ -229,11 +237,8 @@ def cox_score_residuals(
     drift = z * _accumulate(sets, increment)[:, None]
     drift -= _accumulate(sets, increment[:, None] * means)
     residual = -terms.risk[:, None] * drift
-    own = means
-    if sets.tied:
-        own = _group_sum(sets, means) / _group_sum(sets, np.ones(len(means)))[:, None]
     mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
-    residual[sets.deaths] += mass[:, None] * (z[sets.deaths] - own)
+    residual[sets.deaths] += mass[:, None] * (z[sets.deaths] - _group_mean(sets, means))
     out: FloatArray = np.empty_like(residual)
     out[sets.order] = residual
     return out
@@ -283,7 +288,7 @@ def cox_hazard_influence(
     mean_path = increment @ means / total
     own = np.zeros(len(z))
     mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
-    own[sets.deaths] = np.where(inside, mass / terms.denominator, 0.0)
+    own[sets.deaths] = np.where(inside, mass * _group_mean(sets, 1.0 / terms.denominator), 0.0)
     squared = np.where(inside, terms.weight / terms.denominator**2, 0.0)
     martingale = own - terms.risk * _accumulate(sets, squared)
     hazard_part = np.empty(len(z))
