@@ -319,3 +319,17 @@ def test_plots_that_cannot_be_drawn_say_why(
             plot()
     with pytest.raises(CJEError, match="no such quantity"):
         logged.plot_weights(policy="nobody")
+
+
+def test_a_run_writes_its_report_with_every_estimator(logged: EstimationResult) -> None:
+    from cje.pipeline.stages.estimation import PipelineResult
+
+    finding = Finding("canary", "the log-probs look odd", Severity.WARNING, "look at them")
+    run = PipelineResult(
+        {"calibrated-ips": logged, "again": logged}, [], (finding,), 1500, 0, {"judge": "offline"}
+    )
+    page = run.files()["report.html"].decode()
+    assert "All estimators of the run" in page
+    assert "the log-probs look odd" in page
+    assert "truth 0.4321" not in page
+    assert "truth 0.4321" in run.report({"near": 0.4321, "far": 0.5})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,12 @@ from cje.errors import CJEError
 from cje.estimators import EstimationResult
 from cje.estimators.registry import find_estimator
 from cje.inference.finding import Finding, Severity
+from cje.judges import JudgeConfig
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
 from cje.policies import (
+    PolicyConfig,
     generated_vs_rescored_canary,
     identical_weights_canary,
     replicate_noise_canary,
@@ -42,6 +44,8 @@ class PipelineResult:
         From calibration and canaries; each result carries its own besides.
     n_rows, n_errors : int
         Rows in the run, and rows left out because they carry an error.
+    setup : mapping
+        Who answered, judged and labelled, in words for the report.
     """
 
     results: dict[str, EstimationResult]
@@ -49,6 +53,7 @@ class PipelineResult:
     findings: tuple[Finding, ...]
     n_rows: int
     n_errors: int
+    setup: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> EstimationResult:
@@ -69,7 +74,7 @@ class PipelineResult:
         """The report of the first estimator, the others' estimates beside it."""
         from cje.estimators.report_parts import make_report, others_part
 
-        known = {} if truth is None else {"truth": dict(truth)}
+        known = {"truth": None if truth is None else dict(truth), "config": dict(self.setup)}
         first = self.first.with_(findings=self.findings, metadata=known)
         others = others_part(self.results) if len(self.results) > 1 else ()
         return make_report(first, extra=others).to_html()
@@ -150,7 +155,28 @@ def estimate(
             found.append(
                 Finding("trial", f"{name}: {error.what}", Severity.INFO, "run without --limit")
             )
-    return PipelineResult(results, weight_table(data), tuple(found), len(rows), n_errors)
+    return PipelineResult(
+        results, weight_table(data), tuple(found), len(rows), n_errors, _setup(config)
+    )
+
+
+def _setup(config: PipelineConfig) -> dict[str, str]:
+    """The run in words: models by name, nothing that could hold a key."""
+
+    def model(section: PolicyConfig | JudgeConfig) -> str:
+        same = section.model == section.provider
+        return section.provider if same else f"{section.provider} {section.model}"
+
+    words = {
+        "judge": f"{model(config.judge)}, {config.judge.n_repeats} answers a response",
+        "target policies": ", ".join(f"{p.name} ({model(p)})" for p in config.target_policies),
+        "seed of the run": str(config.seed),
+    }
+    if config.logging_policy is not None:
+        words["logging policy"] = f"{config.logging_policy.name} ({model(config.logging_policy)})"
+    if config.oracle_config is not None:
+        words["labels from"] = config.oracle_config.source
+    return words
 
 
 def _estimate(
