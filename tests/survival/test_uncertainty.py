@@ -204,6 +204,11 @@ def test_optimism_correction_moves_an_overfitted_model_towards_the_truth() -> No
     assert abs(float(slope) - honest) < abs(slope.apparent - honest)
     assert result["c"].corrected < result["c"].apparent
     assert result["ici"].corrected > result["ici"].apparent
+    last = float(data.time[train].max())
+    with pytest.raises(CJEError, match=r"bootstrap sample.*inside the follow-up.*of 20"):
+        optimism_corrected(
+            CoxPHBaseline, data.x[train], data.time[train], data.event[train], last, n_bootstrap=20
+        )
     with pytest.raises(CJEError, match="two bootstrap"):
         optimism_corrected(
             CoxPHBaseline, data.x[train], data.time[train], data.event[train], n_bootstrap=1

@@ -123,11 +123,19 @@ def optimism_corrected(
     )
     rng = np.random.default_rng(seed)
     gaps: dict[str, list[float]] = {name: [] for name in apparent}
-    for _ in range(n_bootstrap):
+    for draw in range(n_bootstrap):
         rows = rng.integers(0, len(time), len(time))
-        model = make_model().fit(covariates[rows], time[rows], event[rows])
-        inside = model_metrics(model, covariates[rows], time[rows], event[rows], horizon)
-        outside = model_metrics(model, covariates, time, event, horizon)
+        try:
+            model = make_model().fit(covariates[rows], time[rows], event[rows])
+            inside = model_metrics(model, covariates[rows], time[rows], event[rows], horizon)
+            outside = model_metrics(model, covariates, time, event, horizon)
+        except CJEError as error:
+            raise CJEError(
+                f"a bootstrap sample cannot be judged: {error.what}",
+                where=f"sample {draw + 1} of {n_bootstrap}",
+                hint="the data are too few for this model or horizon: fewer covariates, "
+                "more events or an earlier horizon",
+            ) from error
         for name, values in gaps.items():
             values.append(inside[name] - outside[name])
     return {
