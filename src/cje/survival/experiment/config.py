@@ -128,8 +128,9 @@ def load_config(path: Path) -> ExperimentConfig:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "settings"
+        count = error.error_count()
         raise CJEError(
-            f"{first['msg']} ({error.error_count()} problems in all)",
+            first["msg"] if count == 1 else f"{first['msg']} ({count} problems in all)",
             where=f"{path}, {field}",
             value=first.get("input"),
             hint="print a valid file with: cje survival example",
