@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from cje import CJEError, analyze_dataset, simulate
-from cje.analysis.doctor import examine
+from cje.analysis.doctor import examine, examine_together
 from cje.cli.main import app
 from cje.diagnostics import judge_biases, labelling_tests
 
@@ -150,6 +151,35 @@ def test_two_files_that_complete_each_other_unblock_the_doubly_robust_family(tmp
     assert stacked["supported"]
     run = RUNNER.invoke(app, stacked["command"].split()[1:])
     assert run.exit_code in (0, 2), run.output
+
+
+def test_a_command_names_files_so_that_a_shell_finds_them_and_says_what_a_pair_lacks(tmp_path):
+    sim = simulate.logged_with_logprobs(200, 80, seed=2, targets={"t": 0.9, "u": 0.8})
+    logged, fresh = tmp_path / "my log.jsonl", tmp_path / "fresh draws.jsonl"
+    logged.write_text("\n".join(json.dumps(r) for r in rows_of(sim.dataset)))
+    rows = rows_of(sim.fresh)
+    fresh.write_text("\n".join(json.dumps(r) for r in rows))
+    command = next(
+        c.command for c in examine(logged).capabilities if c.estimator == "calibrated-ips"
+    )
+    assert RUNNER.invoke(app, shlex.split(command)[1:]).exit_code in (0, 2)
+    both = examine_together(examine(fresh), examine(logged))
+    stacked = next(c for c in both.capabilities if c.estimator == "stacked-dr")
+    assert RUNNER.invoke(app, shlex.split(stacked.command)[1:]).exit_code in (0, 2)
+    fresh.write_text("\n".join(json.dumps(r) for r in rows if r["policy"] == "t"))
+    both = examine_together(examine(fresh), examine(logged))
+    stacked = next(c for c in both.capabilities if c.estimator == "stacked-dr")
+    assert not stacked.supported
+    assert "add fresh draws of u" in stacked.unblock
+
+
+def test_ratios_beyond_the_clip_are_told():
+    sim = simulate.logged_with_logprobs(200, 50, seed=2, targets={"t": 0.9}, fresh_draws=0)
+    rows = rows_of(sim.dataset)
+    for row in rows[:100]:
+        row["base_policy_logprob"] -= 60.0
+    found = [f for f in examine(rows).findings if f.code == "clipped-ratios"]
+    assert [str(f.severity) for f in found] == ["refuse"]
 
 
 def test_constant_judges_and_single_rows_are_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from cje.calibration.reward_model import fit_reward_model
 from cje.data import Dataset, read
 from cje.data.folds import get_folds
+from cje.data.sampler import LOG_RATIO_CLIP
 from cje.data.sources import open_sources
 from cje.diagnostics import (
     calibration_fit,
@@ -24,10 +26,11 @@ from cje.diagnostics import (
     weight_findings,
 )
 from cje.errors import CJEError
+from cje.estimators.rewards import MIN_LABELS
 from cje.inference import Finding, Severity
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
 
-__all__ = ["Capability", "Diagnosis", "examine"]
+__all__ = ["Capability", "Diagnosis", "examine", "examine_together"]
 
 FloatArray = NDArray[np.float64]
 
@@ -281,13 +284,18 @@ def _logprob_findings(data: Dataset) -> list[Finding]:
             message = f"{int((~known).sum()):,} rows lack log-probs"
             action = "score those rows under the target policy"
             found.append(Finding("missing-logprobs", message, Severity.REFUSE, action, name))
-        ratio = np.clip((target[:, k] - base)[known], -20.0, 20.0)
+        exact = (target[:, k] - base)[known]
+        ratio = np.clip(exact, -LOG_RATIO_CLIP, LOG_RATIO_CLIP)
         if len(ratio) > 1 and float(np.ptp(ratio)) <= 1e-9:
             message = "all importance weights are identical: a default stood in for the log-probs"
             action = "score the logged responses under the target policy (teacher forcing)"
             found.append(Finding("identical-weights", message, Severity.REFUSE, action, name))
         elif len(ratio):
-            found += weight_findings(weight_diagnostics(name, np.exp(ratio)))
+            cut, above = int((exact != ratio).sum()), int((exact > ratio).sum())
+            weights = np.exp(ratio)
+            found += weight_findings(
+                weight_diagnostics(name, weights, n_clipped=cut, n_above=above)
+            )
     return found
 
 
@@ -296,6 +304,7 @@ def _capabilities(data: Dataset, name: str) -> list[Capability]:
     scored = bool(np.isfinite(data.judge_score).any())
     labels = int(data.n_labelled)
     logged = bool(data.target_policies) and data.base_policy_logprob is not None
+    name = shlex.quote(name)
     need_labels = "label a random slice of rows (oracle_label; at least 20, see cje plan)"
     need_logprobs = (
         "add base_policy_logprob and target_policy_logprobs: the log-probability of each logged "
@@ -305,7 +314,7 @@ def _capabilities(data: Dataset, name: str) -> list[Capability]:
         ("naive", scored, f"cje analyze {name} --estimator naive", "add judge scores"),
         ("direct", scored and labels >= 2 and not logged, f"cje analyze {name}",
          "use fresh responses of each policy" if logged else need_labels),
-        ("calibrated-ips", logged and labels >= 10,
+        ("calibrated-ips", logged and labels >= MIN_LABELS,
          f"cje analyze --logged {name} --estimator calibrated-ips",
          need_labels if logged else need_logprobs),
         ("stacked-dr", False, "",
@@ -320,11 +329,19 @@ def _capabilities(data: Dataset, name: str) -> list[Capability]:
 
 def examine_together(fresh: Diagnosis, logged: Diagnosis) -> Diagnosis:
     """Two sources that complete each other: fresh draws, and logged rows with log-probs."""
-    if not logged.facts["target_policies"]:
+    targets = logged.facts["target_policies"]
+    if not targets:
         raise CJEError("the second source has no log-probs", where=logged.name)
-    command = f"cje analyze {fresh.name} --logged {logged.name} --estimator stacked-dr"
+    files = f"{shlex.quote(fresh.name)} --logged {shlex.quote(logged.name)}"
+    missing = [name for name in targets if name not in fresh.facts["policies"]]
+    unblock = ""
+    if missing:
+        unblock = f"add fresh draws of {', '.join(missing)} to {fresh.name}"
+    elif sum(logged.facts["labels"].values()) < MIN_LABELS:
+        unblock = f"label at least {MIN_LABELS} rows of {logged.name}, chosen at random"
+    command = "" if unblock else f"cje analyze {files} --estimator stacked-dr"
     capabilities = [
-        replace(c, supported=True, command=command, unblock="")
+        replace(c, supported=not unblock, command=command, unblock=unblock)
         if c.estimator == "stacked-dr"
         else c
         for c in fresh.capabilities

@@ -42,13 +42,14 @@ class JudgeBias:
         """A warning where the bias is beyond chance and noticeable."""
         if self.p_adjusted >= _ALPHA or abs(self.effect) < 0.01:
             return []
-        what = f"{self.factor} {self.level}" if self.level else f"a higher {self.factor}"
+        what = f"{self.factor} {self.level}" if self.level else f"a larger {self.factor}"
         verb = "flatters" if self.effect > 0 else "is harsh on"
+        each = "" if self.level else " for a standard deviation"
         return [
             Finding(
                 f"judge-bias-{self.factor}",
                 f"at the same score the judge {verb} {what} "
-                f"(error {self.effect:+.3f}, adjusted p {self.p_adjusted:.1g})",
+                f"(error {self.effect:+.3f}{each}, adjusted p {self.p_adjusted:.1g})",
                 Severity.WARNING,
                 "labels of each policy correct it; for a number, also pass it as a covariate "
                 f"(--covariate {self.factor})"
