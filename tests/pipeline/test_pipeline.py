@@ -253,6 +253,19 @@ def test_a_server_is_scored_twice_on_some_rows_and_its_warnings_reach_the_result
     assert all(row["logp_replicate"] == row["logp_logging"] for row in twice)
 
 
+def test_scores_that_start_inside_the_prompt_are_counted_in_the_result(tmp_path: Path) -> None:
+    write_prompts(tmp_path, 30, response="I do not know.")  # " I" is one token
+    with TestServer() as server:
+        settings = server_settings(server.base_url)
+        settings["dataset"]["response_field"] = "response"
+        settings["oracle_config"]["fraction"] = 0.5
+        for policy in (settings["logging_policy"], *settings["target_policies"]):
+            policy["template"] = "{{ context }} "
+        result = _run(tmp_path, settings)
+    assert any("30 of 30 rows" in f.message for f in result.findings if f.code == "inside-token")
+    assert {row["inside_token"] for row in _rows(tmp_path, "target_policy")} == {3}
+
+
 def test_a_server_that_cannot_score_is_found_out_before_anything_is_generated(
     tmp_path: Path,
 ) -> None:

@@ -10,6 +10,7 @@ from cje.inference.finding import Severity
 from cje.policies import (
     generated_vs_rescored_canary,
     identical_weights_canary,
+    inside_token_canary,
     replicate_noise_canary,
     self_ratio_canary,
 )
@@ -59,6 +60,13 @@ def test_identical_weights_are_the_forgotten_step_unless_it_is_an_aa_check() -> 
     names = ["aa", "shifted", "real"]
     flagged = identical_weights_canary(LOGGED, targets, names, [True, False, False])
     assert [f.subject for f in flagged] == ["shifted"]
+
+
+def test_scores_that_start_inside_the_prompt_are_counted() -> None:
+    assert inside_token_canary(np.zeros(5)) is None
+    found = inside_token_canary([0, 3, 1, 0])
+    assert found is not None
+    assert "2 of 4 rows" in found.message
 
 
 def test_values_that_are_not_finite_are_refused_not_averaged() -> None:

@@ -9,6 +9,7 @@ from cje.policies.answers import Generation, LogProb
 from cje.policies.canaries import (
     generated_vs_rescored_canary,
     identical_weights_canary,
+    inside_token_canary,
     replicate_noise_canary,
     self_ratio_canary,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "PolicyRunner",
     "generated_vs_rescored_canary",
     "identical_weights_canary",
+    "inside_token_canary",
     "make_multi_sampler",
     "make_runner",
     "render_prompt",

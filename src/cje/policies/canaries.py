@@ -18,6 +18,7 @@ from cje.inference.finding import Finding, Severity
 __all__ = [
     "generated_vs_rescored_canary",
     "identical_weights_canary",
+    "inside_token_canary",
     "replicate_noise_canary",
     "self_ratio_canary",
 ]
@@ -112,6 +113,28 @@ def replicate_noise_canary(replicates: ArrayLike, *, max_sd: float = 0.2) -> Fin
         "pin the server's version and precision, switch off batching-dependent kernels, or "
         "average repeats",
         details={"sd": sd, "repeats": x.shape[1]},
+    )
+
+
+def inside_token_canary(inside: ArrayLike) -> Finding | None:
+    """Responses whose score starts inside the prompt are counted: no one should learn it later.
+
+    Parameters
+    ----------
+    inside : array (n,)
+        How many of a row's scores start at a token that holds the end of the prompt too.
+    """
+    rows = int((_finite("inside", inside, 1) > 0).sum())
+    if rows == 0:
+        return None
+    return Finding(
+        "inside-token",
+        f"on {rows} of {len(np.asarray(inside))} rows one token holds the end of the prompt and "
+        "the start of the response; these are scored from that token's start, under every policy",
+        Severity.WARNING,
+        "end the template with a character the tokeniser does not merge, log token ids, or set "
+        "boundary: refuse",
+        details={"rows": rows},
     )
 
 

@@ -40,6 +40,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
         "logp_logging": "Float64",
         "logp_target_all": "List[Float64]",
         "logp_replicate": "Float64",
+        "inside_token": "Int64",
     },
 }
 ORDER = tuple(_COLUMNS)

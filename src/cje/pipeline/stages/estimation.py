@@ -23,6 +23,7 @@ from cje.policies import (
     PolicyConfig,
     generated_vs_rescored_canary,
     identical_weights_canary,
+    inside_token_canary,
     replicate_noise_canary,
     self_ratio_canary,
 )
@@ -218,8 +219,10 @@ def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> li
     )
     frame = rows.columns(
         "logp_given", "logp_generated", "generated_eos", "complete", "n_tokens", "logp_logging",
-        "logp_replicate", "error",
+        "logp_replicate", "inside_token", "error",
     ).filter(pl.col("error").is_null())  # fmt: skip
+    inside = inside_token_canary(frame["inside_token"])
+    found += [] if inside is None else [inside]
     if config.logging_policy is not None and config.target_policy.rescore_logging:
         found += [f for f in _rescoring(frame, config) if f is not None]
     refusals = [finding for finding in found if finding.severity is Severity.REFUSE]

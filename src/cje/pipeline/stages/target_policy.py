@@ -98,21 +98,26 @@ class TeacherForcing(CallStage):
         return Request(recipe, key, texts, extra)
 
     def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
-        row = {**row, "logp_logging": None, "logp_target_all": None, "logp_replicate": None}
+        row = {**row, "logp_logging": None, "logp_target_all": None, "logp_replicate": None,
+               "inside_token": None}  # fmt: skip
         if not outcomes:
             return row
         values = []
+        inside = 0  # scores that start at a token which holds the end of the prompt too
         for outcome in outcomes:
             if outcome.answer is None:
                 return self.failed(row, outcome)
             values.append(float(outcome.answer["value"]))
+            inside += outcome.answer["boundary"] == "inside_token"
         if row["row_id"] < self._replicates:
             row["logp_replicate"] = values.pop()
         logging = values.pop(0) if self._rescore else _given(row)
         if logging is None:
             reason = "the row has no log-prob under the logging policy"
             return self.failed(row, Outcome(None, "missing_logging_logprob", reason))
-        return row | {"logp_logging": logging, "logp_target_all": values}
+        return row | {
+            "logp_logging": logging, "logp_target_all": values, "inside_token": inside,
+        }  # fmt: skip
 
     def expected_calls(self, n_rows: int) -> int:
         return n_rows * len(self._recipes) + min(n_rows, self._replicates)
