@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.glide_compare [--quick]``
 
-One policy, 250 prompts with two responses each, 100 labels; exact truth. glide (`.venvs/glide`)
-takes the judge score as its proxy, ours calibrates it. Then one sample of 10^5 rows for the time.
+One policy, 250 prompts with two responses each, 50 prompts labelled (both responses: glide's
+clusters are labelled as a whole); exact truth. glide (`.venvs/glide`) takes the judge score as its
+proxy, ours calibrates it. Then one sample of 10^5 rows for the time.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ SHAPES = ("monotone", "non_monotone")
 
 def _sample(prompts: int, labels: int, seed: int, shape: str) -> tuple[Dataset, float]:
     sim = policies_on_shared_prompts(prompts, 1, labels, draws=2, seed=seed, shape=shape)
+    chosen = np.random.default_rng(seed).permutation(prompts)[:labels]
+    seen = np.isin(sim.dataset.prompt_id.codes, chosen)
+    label = np.where(seen, sim.outcomes, np.nan)
     (truth,) = sim.truth.values()
-    return sim.dataset, truth
+    return sim.dataset.with_columns(oracle_label=label), truth
 
 
 def _theirs(given: list[Dataset], big: Dataset) -> dict[str, np.ndarray]:
@@ -65,7 +69,7 @@ def _says(table: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:
 
 
 def _study(shape: str, repetitions: int, big_prompts: int) -> list[dict[str, Any]]:
-    pairs = [_sample(250, 100, seed, shape) for seed in range(repetitions)]
+    pairs = [_sample(250, 50, seed, shape) for seed in range(repetitions)]
     given, truth = [data for data, _ in pairs], np.array([value for _, value in pairs])
     big, _ = _sample(big_prompts, big_prompts // 10, 0, shape)
     peer = _theirs(given, big)
@@ -76,12 +80,14 @@ def _study(shape: str, repetitions: int, big_prompts: int) -> list[dict[str, Any
     told = "; ".join(
         f"glide {n} {c:.3f}, width {w:.4f}, RMSE {e:.4f}" for n, (c, w, e) in others.items()
     )
+    least = min(other[2] for other in others.values())
     rows = [
         row(f"direct, {shape} judge, two draws a prompt: |coverage - 0.95|", abs(cover - 0.95),
             0.015 + noise, f"ours {cover:.3f}, width {width:.4f}, RMSE {rmse:.4f}; {told}; "
             f"{repetitions} repetitions"),
-        row(f"direct, {shape} judge: RMSE / best of glide's", rmse / min(o[2] for o in others.values()), 1.0),
-        row(f"direct, {shape} judge: width / glide clustered's", width / others["clustered"][1], 1.0),
+        row(f"direct, {shape} judge: RMSE / best of glide's", rmse / least, 1.0),
+        row(f"direct, {shape} judge: width / glide clustered's", width / others["clustered"][1],
+            1.0),
     ]  # fmt: skip
     seconds = []
     for _ in range(5):
@@ -90,12 +96,10 @@ def _study(shape: str, repetitions: int, big_prompts: int) -> list[dict[str, Any
         seconds.append(time.process_time() - start)
     spent, their = float(np.median(seconds)), float(peer["seconds"])
     note = (
-        f"{1e3 * spent:.0f} ms against {1e3 * their:.0f} ms of processor, {len(big):,} rows; glide "
-        "fits no calibration: its estimate is a handful of sums"
+        f"{1e3 * spent:.0f} ms against {1e3 * their:.0f} ms of processor, {len(big):,} rows; glide wins: "
+        "it takes the proxy as it is, ours fits a calibration, cross-fits it and audits it"
     )
-    rows.append(
-        row(f"direct, {shape} judge: time / glide clustered PPI", spent / their, 10.0, note)
-    )
+    rows.append(row(f"direct, {shape} judge: time / glide clustered PPI", spent / their, 1.0, note))
     return rows
 
 

@@ -180,9 +180,9 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
         )  # fmt: skip
         rows.append(row(f"{name}: mean width / obp's", width / other[1], 1.05))
         spent, their = mine[f"{name}_seconds"], float(peer[f"{their_name}_seconds"])
-        rows.append(row(f"{name}: processor time / obp's with 200 bootstrap draws", spent / their,
-                        1.0, f"{1e3 * spent / repetitions:.1f} ms against "
-                        f"{1e3 * their / repetitions:.1f} ms; ours includes gates and findings"))  # fmt: skip
+        each, other_each = 1e3 * spent / repetitions, 1e3 * their / repetitions
+        note = f"{each:.1f} ms against {other_each:.1f} ms; ours includes gates and findings"
+        rows.append(row(f"{name}: processor time / obp's with 200 draws", spent / their, 1.0, note))
     other = _says(peer["dr"], problem.truth)
     rows.append(
         row(
