@@ -1,0 +1,134 @@
+"""The pieces of the off-policy formulas, each against a computation of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cje import PrecomputedSampler, simulate
+from cje.data import Codes, Dataset
+from cje.diagnostics import check_weights_vary, labelling_findings, labelling_tests
+from cje.errors import CJEError
+from cje.estimators import DRCPOEstimator, SNIPSEstimator
+from cje.estimators.doubly_robust import fresh_influence, fresh_means
+from cje.estimators.label_term import label_term
+from cje.estimators.rewards import label_groups
+from cje.estimators.tmle import fluctuation
+
+
+@pytest.fixture(scope="module")
+def problem():
+    sim = simulate.logged_with_logprobs(300, 60, seed=3, targets={"a": 0.8, "b": 0.5})
+    return DRCPOEstimator(PrecomputedSampler(sim.dataset), sim.fresh).prepare()
+
+
+def test_leaving_out_a_group_is_what_a_recomputation_without_its_labels_gives(problem):
+    logged, weights, means = problem.logged, problem.projected, fresh_means(problem)
+    term = problem.term(weights)
+    centre = term.values(means)
+    left = centre + (term.leave_out(means) - centre) / term.inflation
+    rows = np.flatnonzero(logged.labelled)
+    for group in (0, 7, 59):
+        gone = rows[problem.groups == group]
+        labels, labelled = logged.labels.copy(), logged.labelled.copy()
+        labels[gone], labelled[gone] = np.nan, False
+        without = replace(logged, labels=labels, labelled=labelled)
+        again = label_term(
+            without,
+            problem.rewards.out_of_fold,
+            weights,
+            problem.groups[problem.groups != group],
+            problem.n_clusters,
+        )
+        np.testing.assert_allclose(left[group], again.values(means), atol=1e-12)
+
+
+def test_the_correction_is_a_weighted_mean_residual_and_its_influence_sums_to_nearly_nothing(
+    problem,
+):
+    rows = np.flatnonzero(problem.logged.labelled)
+    term = problem.term(problem.logged.weights)
+    residual = problem.logged.labels[rows] - problem.rewards.out_of_fold[rows]
+    for k in range(2):
+        omega = problem.logged.weights[rows, k] / problem.logged.propensity[rows]
+        assert term.correction[k] == pytest.approx(np.average(residual, weights=omega))
+    np.testing.assert_allclose(term.shares.sum(axis=0), 1.0)
+    spread = np.sqrt((term.influence**2).sum(axis=0))
+    assert (np.abs(term.influence.sum(axis=0)) < 0.2 * spread).all()
+
+
+def test_rewards_of_a_row_never_saw_labels_of_its_fold(problem):
+    """Other labels in one fold leave that fold's rewards as they were."""
+    sim = simulate.logged_with_logprobs(300, 60, seed=3, targets={"a": 0.8, "b": 0.5})
+    fold = problem.logged.folds == 2
+    flipped = np.where(fold, 1.0 - sim.dataset.oracle_label, sim.dataset.oracle_label)
+    other = PrecomputedSampler(sim.dataset.with_columns(oracle_label=flipped))
+    mode = problem.rewards.model.mode
+    again = DRCPOEstimator(other, sim.fresh, calibration_mode=mode).prepare()
+    np.testing.assert_array_equal(
+        again.rewards.out_of_fold[fold], problem.rewards.out_of_fold[fold]
+    )
+    assert (again.rewards.out_of_fold[~fold] != problem.rewards.out_of_fold[~fold]).any()
+
+
+def test_the_influence_of_a_mean_over_prompts_is_its_jackknife(problem):
+    rewards = [each[:, 0] for each in problem.fresh_rewards]
+    influence = fresh_influence(problem, rewards)
+    for k, (draws, reward) in enumerate(zip(problem.fresh, rewards, strict=True)):
+        by_prompt = np.bincount(draws.clusters, reward, problem.n_clusters)
+        n = problem.n_clusters
+        left = (by_prompt.sum() - by_prompt) / (n - 1)
+        jackknife = -(left - left.mean()) * (n - 1) / n
+        np.testing.assert_allclose(influence[:, k], jackknife, atol=1e-12)
+
+
+def test_repeated_prompts_in_the_log_are_one_cluster_and_one_fold():
+    sim = simulate.logged_with_logprobs(300, 100, seed=3, targets={"a": 0.8})
+    data = sim.dataset
+    repeated = Dataset.from_arrays(
+        prompt_id=Codes(np.arange(300) // 3, tuple(f"p{i}" for i in range(100))),
+        draw_idx=np.arange(300) % 3,
+        policy=data.policy,
+        judge_score=data.judge_score,
+        oracle_label=data.oracle_label,
+        base_policy_logprob=data.base_policy_logprob,
+        target_policy_logprobs=data.target_policy_logprobs,
+        target_policies=("a",),
+    )
+    estimator = SNIPSEstimator(PrecomputedSampler(repeated))
+    logged = estimator.prepare().logged
+    assert (logged.folds.reshape(100, 3) == logged.folds.reshape(100, 3)[:, :1]).all()
+    groups = label_groups(logged, 20, 42)
+    prompts = logged.clusters[logged.labelled]
+    assert all(len(set(groups[prompts == p])) == 1 for p in np.unique(prompts))
+    assert estimator.fit_and_estimate().influence.n_clusters == 100
+
+
+def test_the_fluctuation_solves_its_equation_and_stops_where_there_is_no_solution():
+    from scipy.special import expit, logit
+
+    rng = np.random.default_rng(0)
+    f, y, w = rng.uniform(0.01, 0.99, 200), rng.random(200), rng.exponential(size=200)
+    shift = fluctuation(y, f, w)
+    assert abs(w @ (y - expit(logit(f) + shift))) < 1e-9
+    assert fluctuation(np.ones(200), f, w) == pytest.approx(20.0, abs=1e-3)
+    assert fluctuation(np.zeros(200), f, w) == pytest.approx(-20.0, abs=1e-3)
+
+
+def test_equal_ratios_are_an_error_unless_the_policy_is_the_logging_one():
+    ratios = np.column_stack([np.linspace(-1, 1, 20), np.full(20, 0.3)])
+    check_weights_vary(ratios[:, :1], ("a",))
+    check_weights_vary(ratios, ("a", "b"), same_as_logging=("b",))
+    with pytest.raises(CJEError, match="'b' are identical"):
+        check_weights_vary(ratios, ("a", "b"))
+
+
+def test_labelling_that_follows_a_number_is_told_unless_propensities_are_recorded():
+    values = np.arange(400.0)
+    tests = labelling_tests(values >= 300, {"length": values}, {})
+    assert [f.code for f in labelling_findings(tests, has_propensity=False)] == [
+        "labels-not-random"
+    ]
+    assert labelling_findings(tests, has_propensity=True) == []
