@@ -196,6 +196,9 @@ def test_samples_without_the_fields_are_named_by_number() -> None:
         ({"provider": "nobody"}, "unknown provider"),
         ({"tempalte": "x"}, "tempalte"),
         ({"model": "offline"}, "needs model"),
+        ({"scale": (5, 5)}, "low must be below"),
+        ({"scale": (0, float("inf"))}, "low must be below"),
+        ({"rubric": "Be short."}, "no place for a rubric"),
     ],
 )
 def test_a_configuration_that_cannot_work_is_refused(bad: dict[str, object], word: str) -> None:
@@ -216,8 +219,13 @@ def test_templates_declare_their_kind_and_scale(tmp_path: Path) -> None:
     own.write_text("no header {{ context }}", encoding="utf-8")
     with pytest.raises(CJEError, match="declares its kind"):
         load_template(str(own))
-    with pytest.raises(CJEError, match="no such judge template"):
-        load_template("no_such")
+    own.write_text(text + "{{ colour }}", encoding="utf-8")
+    with pytest.raises(CJEError, match=r"cannot be rendered.*colour"):
+        load_template(str(own)).render("c", "r", answer_format="")
+    own.write_bytes(b"\xff\xfe")
+    for name in ("no_such", str(own), str(tmp_path), "\x00"):
+        with pytest.raises(CJEError, match="no such judge template"):
+            load_template(name)
 
 
 def test_the_identity_follows_what_changes_an_answer_and_nothing_else() -> None:

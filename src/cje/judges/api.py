@@ -43,6 +43,11 @@ class APIJudge(BaseJudge):
                 f"template '{template.name}' has no score to state an interval for",
                 hint="use variance samples or logprobs",
             )
+        if self.config.rubric is not None and "rubric" not in template.text:
+            raise CJEError(
+                f"template '{template.name}' has no place for a rubric",
+                hint="use rubric_score or pass_fail, or put the rule into a template of your own",
+            )
         self.template = template
         self.name, self.provider = self.config.name, self.config.provider
         self.n_repeats, self.variance_method = self.config.repeats, self.config.variance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -50,6 +51,7 @@ class JudgeTemplate:
         """The same question on another scale."""
         if self.kind != "score":
             raise CJEError(f"template '{self.name}' has no scale to change", value=(low, high))
+        _check_scale(low, high, self.name)
         return replace(self, low=low, high=high)
 
     def to_unit(self, score: float) -> float:
@@ -61,13 +63,24 @@ class JudgeTemplate:
         other: str = "",
     ) -> str:  # fmt: skip
         """The prompt. A tag no text can contain keeps the texts apart from the question."""
-        return str(
-            _compiled(self.text).render(
+        from jinja2 import TemplateError
+
+        try:
+            text = _compiled(self.text).render(
                 context=context, response=response, other=other, rubric=rubric,
                 nonce=_nonce(context, response, other), low=_plain(self.low),
                 high=_plain(self.high), answer_format=answer_format,
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+        except TemplateError as error:
+            raise CJEError(
+                "the judge template cannot be rendered", where=self.name, hint=str(error)
+            ) from error
+        return str(text)
+
+
+def _check_scale(low: float, high: float, where: str) -> None:
+    if not -math.inf < low < high < math.inf:
+        raise CJEError("the scale's low must be below its high", where=where, value=(low, high))
 
 
 def _nonce(*texts: str) -> str:
@@ -111,7 +124,7 @@ def load_template(name: str) -> JudgeTemplate:
     else:
         try:
             text = Path(name).read_text(encoding="utf-8")
-        except OSError as error:
+        except (OSError, ValueError) as error:  # no file, or no text
             raise CJEError(
                 "no such judge template", value=name,
                 hint=f"use one of {', '.join(template_names())}, or the path of a file",
@@ -127,9 +140,11 @@ def parse_template(name: str, text: str) -> JudgeTemplate:
             "a judge template starts with a comment that declares its kind and scale", where=name,
             hint="first line: {#- kind: score; low: 0; high: 10 -#} (or pass_fail, comparative)",
         )  # fmt: skip
-    low, high = float(header[2]), float(header[3])
-    if not low < high:
-        raise CJEError("the scale's low must be below its high", where=name, value=(low, high))
+    try:
+        low, high = float(header[2]), float(header[3])
+    except ValueError as error:
+        raise CJEError("the scale is not two numbers", where=name, value=header[0]) from error
+    _check_scale(low, high, name)
     needed = ["context", "response", "nonce", "answer_format"]
     needed += ["other"] if header[1] == "comparative" else []
     missing = [word for word in needed if not re.search(rf"\{{\{{[^}}]*\b{word}\b", text)]

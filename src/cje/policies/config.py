@@ -85,7 +85,7 @@ def _compiled(template: str) -> Any:
     else:
         try:
             text = Path(template).read_text(encoding="utf-8")
-        except OSError as error:
+        except (OSError, ValueError) as error:  # no file, or no text
             raise CJEError(
                 "no such prompt template", value=template,
                 hint=f"use one of {', '.join(_TEMPLATE_EOS)}, a file, or Jinja text",
