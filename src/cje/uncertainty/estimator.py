@@ -135,7 +135,10 @@ class UncertaintyAwareDRCPO:
         fits = [
             self._fit_policy(inputs, model, located, variances, k) for k in range(len(inputs.names))
         ]
-        return build_result(self.config, self.estimator_type, inputs, gamma, variances, fits, _join)
+        influence = _join(self.config, inputs.names, fits)
+        return build_result(
+            self.config, self.estimator_type, inputs, gamma, variances, fits, influence
+        )
 
     def _calibrate(self, inputs: Inputs) -> tuple[CrossFit, Gamma]:
         rows, propensity = inputs.labelled, inputs.propensity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -120,10 +120,9 @@ def build_result(
     gamma: Gamma,
     variances: FloatArray,
     fits: Sequence[PolicyFit],
-    join: Callable[..., InfluenceEstimate],
+    influence: InfluenceEstimate,
 ) -> MultiPolicyUncertaintyResult:
     """Inference on the joint influence, policy by policy."""
-    influence = join(config, inputs.names, fits)
     errors = influence.standard_errors()
     intervals = influence.intervals(config.confidence_level)
     policies = []
