@@ -326,7 +326,7 @@ def row_content(
     covariates: FloatArray | None,
     weights: FloatArray | None,
 ) -> list[FloatArray]:
-    """Everything a row holds, column by column."""
+    """Everything a row holds, column by column; the label is the second."""
     columns = [scores, labels]
     columns += [] if covariates is None else list(covariates.T)
     return columns if weights is None else [*columns, weights]
@@ -339,7 +339,10 @@ def folds_from_cv(
     if isinstance(cv, int | np.integer):
         if cv < 2:
             raise CJEError("cv must be at least 2 folds", value=cv)
-        return get_content_folds(columns, int(cv), seed), int(cv)
+        folds = get_content_folds(columns, int(cv), seed, scatter_equal=False)
+        trains = ~np.isnan(columns[1])
+        folds[trains] = get_content_folds([c[trains] for c in columns], int(cv), seed)
+        return folds, int(cv)
     folds = np.full(len(columns[0]), -1, dtype=np.int64)
     n_folds = 0
     try:

@@ -110,7 +110,11 @@ def get_row_folds(n_rows: int, n_folds: int, seed: int = 42) -> NDArray[np.int64
 
 
 def get_content_folds(
-    columns: Sequence[NDArray[np.float64]], n_folds: int, seed: int = 42
+    columns: Sequence[NDArray[np.float64]],
+    n_folds: int,
+    seed: int = 42,
+    *,
+    scatter_equal: bool = True,
 ) -> NDArray[np.int64]:
     """Fold of every row of plain arrays, from what the row holds: the rows' order has no say.
 
@@ -122,6 +126,8 @@ def get_content_folds(
     columns : sequence of array (n,)
         At least one; NaN is a value like any other.
     n_folds, seed : int
+    scatter_equal : bool
+        Off, equal rows share a fold: quicker, and as good for rows that train nothing.
 
     Examples
     --------
@@ -139,7 +145,7 @@ def get_content_folds(
         for column in columns:
             state = (state ^ _float_bits(column[rows])) * np.uint64(_MULTIPLY_1)
         h[rows] = _mix_array(state)
-    if _has_repeats(h):
+    if scatter_equal and _has_repeats(h):
         h = _mix_array(h + _occurrence(h) * np.uint64(_GOLDEN))
     return _reduce(h, n_folds)
 
@@ -173,8 +179,8 @@ def _has_repeats(h: _UintArray) -> bool:
 
 
 def _occurrence(h: _UintArray) -> _UintArray:
-    """How many equal values stand before each."""
-    order = np.argsort(h, kind="stable")
+    """A number for each of several equal values: 0, 1, ... in any order, as they are the same."""
+    order = np.argsort(h)
     ordered = h[order]
     first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     place = np.arange(len(h)) - np.repeat(first, np.diff(first, append=len(h)))
