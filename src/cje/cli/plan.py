@@ -134,7 +134,7 @@ def _from_pilot(
         f"to be on the safe side: {found['cautious']['n_labels']:,} labels and "
         f"{found['cautious']['n_prompts']:,} prompts a policy"
     )
-    if goal.kind != "value" and quality["residual_correlation"]:
+    if goal.kind != "value" and quality["residual_correlation"] > 0:
         text += "\nlabel the same prompts of every policy: the plan counts on it"
     return found, text, plan_report(planned.design, goal, planned.pilot.quality, planned)
 
