@@ -41,6 +41,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "plan": (240, 3600),
     "ece_coverage": (240, 7200),
     "small_labels": (240, 7200),
+    "arena_figure": (240, 7200),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }

@@ -141,7 +141,7 @@ def _overview(shown: Mapping[str, Any]) -> str:
         if entry["problem"]:
             state += f" ({_cell(entry['problem'])})"
         lines.append(
-            f"| [{name}](#{name}) | {entry['size']} | {state} | {entry['cpu_seconds']:g} "
+            f"| [{name}](#{name}) | {entry['size']} | {state} | {_number(entry['cpu_seconds'])} "
             f"| {entry['date']} |"
         )
     return "\n".join(lines)
@@ -152,10 +152,10 @@ def _module_part(name: str, entry: Mapping[str, Any]) -> str:
         f"## {name}",
         "",
         f"{entry['size'].capitalize()} size, {entry['date']}, commit {entry['commit']}, "
-        f"load {entry['load_average']:g}.",
+        f"load {_number(entry['load_average'])}.",
     ]
     if entry["problem"]:
-        lines += ["", f"**Problem:** {_cell(entry['problem'])}"]
+        lines += ["", f"**Note:** {_cell(entry['problem'])}"]
     if entry["rows"]:
         lines += ["", "| | bar | value | limit | note |", "|---|---|---|---|---|"]
     for row in entry["rows"]:
@@ -171,7 +171,7 @@ def _module_part(name: str, entry: Mapping[str, Any]) -> str:
 
 def _number(value: Any) -> str:
     if value is None:
-        return "not measured"
+        return "not recorded"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _cell(str(value))
     return f"{value:.4g}"

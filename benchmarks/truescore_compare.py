@@ -120,7 +120,7 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
 
 def _numbers(text: str) -> str:
     """The line of truescore's answer that holds its interval."""
-    for line in text.splitlines():
+    for line in reversed(text.splitlines()):  # the corrected comparison comes last
         if re.search(r"[-+]?\d\.\d+.*[-+]?\d\.\d+", line):
             return " ".join(line.split())[:120]
     return "no interval"
