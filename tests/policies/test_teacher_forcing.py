@@ -256,6 +256,25 @@ def test_the_sampling_temperature_is_scored_where_the_server_can_and_warned_wher
     assert "temperature" in capability.warnings[0]
 
 
+def test_a_server_that_applies_temperature_but_not_top_p_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tests.server.routes import Routes
+
+    original = Routes._score
+    monkeypatch.setattr(
+        Routes, "_score", lambda self, a, body, ids: original(self, a, {**body, "top_p": 1.0}, ids)
+    )
+    with TestServer(quirk=replace(QUIRKS["openai"], scores_at_temperature=True)) as server:
+        for top_p, follows in ((1.0, True), (0.8, False)):
+            runner = _runner(server, temperature=0.7, top_p=top_p)
+            capability = run_sync(runner.aprobe())
+            run_sync(runner.aclose())
+            assert capability.scores_sampling_distribution is follows
+    assert "top_p 0.8" in capability.warnings[0]
+    assert "temperature" not in capability.warnings[0]
+
+
 def test_the_probe_is_not_misled_by_a_server_that_stumbles() -> None:
     faults = Faults({"nan": 0.2, "500": 0.2, "missing": 0.2}, only_first=2)
     for seed in range(5):

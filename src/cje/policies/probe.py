@@ -50,7 +50,7 @@ class Capability:
     warnings : tuple of str
         What works, with care (temperature not applied, no generated log-probs to compare...).
     scores_sampling_distribution : bool or None
-        Whether temperature changes the scored log-probs (None: not asked, temperature is 1).
+        Whether temperature and top-p change the scored log-probs (None: not asked, both are 1).
     """
 
     form: ScoringForm | None
@@ -97,7 +97,7 @@ async def probe(runner: APIPolicyRunner) -> Capability:
             evidence.append(f"{form}: {error.what}")
             continue
         evidence.append(f"{form}: works")
-        follows, more = await _patiently(_temperature_effect, runner, form, prompt)
+        follows, more = await _patiently(_sampling_effect, runner, form, prompt)
         return Capability(form, tuple(evidence), (*warnings, *more), follows)
     return Capability(None, tuple(evidence))
 
@@ -141,7 +141,7 @@ async def _try_form(
     """Warnings of a form that works; raises where it does not."""
     text = sample.text if sample else " Yes, I can help you with that."
     full = prompt + text
-    tokens, _ = await runner.ascore_tokens(form, full, **_plain(form))
+    tokens, _ = await runner.ascore_tokens(form, full, **_sampled(form))
     _check_shape(tokens, full)
     span = await runner.alocate(tokens, prompt, full)
     value = sum_span(tokens, span)
@@ -162,13 +162,16 @@ async def _try_form(
     return []
 
 
-def _plain(form: ScoringForm) -> dict[str, JSON]:
-    """Scoring at temperature 1, to compare with a text written at temperature 1."""
+def _sampled(form: ScoringForm, temperature: float = 1.0, top_p: float = 1.0) -> dict[str, JSON]:
+    """Changes to a scoring call that ask for another temperature and top-p than the config's."""
     if form == "sglang":
-        sampling = {"max_new_tokens": 0, "temperature": 1.0, "top_p": 1.0}
-        off = {"temp_scaled_logprobs": False, "top_p_normalized_logprobs": False}
-        return {"sampling_params": sampling, **off}
-    return {} if form == "tgi" else {"temperature": 1.0, "top_p": 1.0}
+        sampling = {"max_new_tokens": 0, "temperature": temperature, "top_p": top_p}
+        return {
+            "sampling_params": sampling,
+            "temp_scaled_logprobs": temperature != 1.0,
+            "top_p_normalized_logprobs": top_p != 1.0,
+        }
+    return {} if form == "tgi" else {"temperature": temperature, "top_p": top_p}
 
 
 def _check_shape(tokens: list[ScoredToken], full: str) -> None:
@@ -189,23 +192,31 @@ def _check_shape(tokens: list[ScoredToken], full: str) -> None:
             raise BadOutputError("its tokens are not the text's tokens", reason="length_mismatch")
 
 
-async def _temperature_effect(
+async def _sampling_effect(
     runner: APIPolicyRunner, form: ScoringForm, prompt: str
 ) -> tuple[bool | None, list[str]]:
-    """Does the server score the distribution it samples from?"""
-    config = runner.config
-    if config.temperature == 1.0 and config.top_p == 1.0:
+    """Does the server score the distribution it samples from? Each setting is tried alone."""
+    wanted = {"temperature": runner.config.temperature, "top_p": runner.config.top_p}
+    asked = {name: value for name, value in wanted.items() if value != 1.0}
+    if not asked:
         return None, []
     full = prompt + " Yes, I can help you with that."
-    as_sampled, _ = await runner.ascore_tokens(form, full)
-    plain, _ = await runner.ascore_tokens(form, full, **_plain(form))
-    moved = any(
-        a.logprob is not None and b.logprob is not None and abs(a.logprob - b.logprob) > 1e-3
-        for a, b in zip(as_sampled, plain, strict=False)
-    )
-    if moved:
+    plain, _ = await runner.ascore_tokens(form, full, **_sampled(form))
+    ignored = []
+    for name, value in asked.items():
+        changed, _ = await runner.ascore_tokens(form, full, **_sampled(form, **{name: value}))
+        if not _differ(changed, plain):
+            ignored.append(f"{name} {value:g}")
+    if not ignored:
         return True, []
     return False, [
-        f"the server scores the model's own distribution, not the one sampled at temperature "
-        f"{config.temperature:g} and top_p {config.top_p:g}: weights are exact only at 1 and 1"
+        f"the server samples at {' and '.join(ignored)} but scores as if it were 1: weights are "
+        "exact only at 1"
     ]
+
+
+def _differ(some: list[ScoredToken], others: list[ScoredToken]) -> bool:
+    return any(
+        a.logprob is not None and b.logprob is not None and abs(a.logprob - b.logprob) > 1e-3
+        for a, b in zip(some, others, strict=False)
+    )
