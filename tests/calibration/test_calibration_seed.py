@@ -227,7 +227,7 @@ def test_low_oracle_coverage_is_found_with_the_remedies() -> None:
 RUBBISH = [None, "x", [], {}, 3, object(), [[1, 2], [3]], np.array(["a"]), [float("inf")]]
 
 
-@pytest.mark.parametrize("rubbish", RUBBISH, ids=repr)
+@pytest.mark.parametrize("rubbish", RUBBISH, ids=lambda v: type(v).__name__)
 def test_rubbish_of_any_kind_is_a_clear_error(rubbish: object) -> None:
     from cje import calibration as c
 
@@ -252,7 +252,7 @@ def test_rubbish_of_any_kind_is_a_clear_error(rubbish: object) -> None:
             call()
 
 
-@pytest.mark.parametrize("rubbish", ["x", object(), float("nan"), -1, []], ids=repr)
+@pytest.mark.parametrize("rubbish", ["x", object(), float("nan"), -1, []], ids=lambda v: type(v).__name__)
 def test_rubbish_settings_are_clear_errors(rubbish: object) -> None:
     from cje import calibration as c
 
