@@ -112,14 +112,16 @@ def draw(table: dict[str, Metrics], cells: dict[str, list[float]], repetitions: 
     places = np.arange(len(names))[::-1]
     panels = ("worst coverage", "width", "RMSE", "pairwise accuracy", "Kendall tau")
     for ax, panel in zip(axes.flat, panels, strict=False):
-        values = [table[name][panel] for name in names]
+        values = np.array([table[name][panel] for name in names])
+        low = 0.85 if panel == "worst coverage" else 0.0
         colours = [PALETTE[0] if "direct" in name else MUTED for name in names]
-        ax.barh(places, values, color=colours, height=0.62)
+        ax.barh(places, np.maximum(values - low, 0.0), left=low, color=colours, height=0.62)
         for place, value in zip(places, values, strict=True):
-            ax.text(value, place, f" {value:.3f}", va="center", fontsize=8, color=INK)
+            ax.text(max(value, low), place, f" {value:.3f}", va="center", fontsize=8, color=INK)
         ax.set_yticks(places, [SHOWN[name] for name in names] if ax in axes[:, 0] else [])
-        ax.set_xlim(0.0, 1.22 * max(values))
-        ax.set_title(panel, fontsize=10, loc="left", color=INK)
+        ax.set_xlim(low, low + 1.25 * (max(values) - low))
+        title = f"{panel} of a policy (nominal 0.95)" if low else panel
+        ax.set_title(title, fontsize=10, loc="left", color=INK)
         tidy(ax)
     axes[0, 0].axvline(0.95, color=INK, linewidth=0.8, linestyle=":")
     last = axes[1, 2]
@@ -128,7 +130,7 @@ def draw(table: dict[str, Metrics], cells: dict[str, list[float]], repetitions: 
     last.set_yticks(range(len(cells)), list(reversed(cells)))
     last.axvspan(0.935, 0.965, color=MUTED, alpha=0.15, linewidth=0)
     last.axvline(0.95, color=INK, linewidth=0.8, linestyle=":")
-    last.set_title("coverage in simulated cells, 4,000 repetitions each", fontsize=10, loc="left",
+    last.set_title("coverage, simulated cells, 4,000 repetitions", fontsize=10, loc="left",
                    color=INK)  # fmt: skip
     tidy(last)
     figure.suptitle(

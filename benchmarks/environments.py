@@ -51,7 +51,7 @@ def make_environments() -> list[Environment]:
     return [_make(name, table["install"], table.get("python")) for name, table in pins.items()]
 
 
-def _make(name: str, requirements: list[str], oldest: str | None) -> Environment:
+def _make(name: str, requirements: list[str], wanted_python: str | None) -> Environment:
     wanted = dict(_split(requirement) for requirement in requirements)
     python = python_of(name)
     versions = _installed(python, wanted)
@@ -59,9 +59,9 @@ def _make(name: str, requirements: list[str], oldest: str | None) -> Environment
         print(f"environment {name}: installing {', '.join(requirements)}", flush=True)
         try:
             if not python.exists():
-                base = _interpreter(oldest)
+                base = _interpreter(wanted_python)
                 if base is None:
-                    return Environment(name, versions, f"no Python {oldest} or newer was found")
+                    return Environment(name, versions, f"no Python {wanted_python} was found")
                 subprocess.run([base, "-m", "venv", python.parents[1]], check=True)
             done = subprocess.run(
                 [python, "-m", "pip", "install", "-q", *requirements],
@@ -79,17 +79,20 @@ def _make(name: str, requirements: list[str], oldest: str | None) -> Environment
     return Environment(name, versions)
 
 
-def _interpreter(oldest: str | None) -> str | None:
-    """This Python, or the first one found that is new enough for the peer."""
-    known = [shutil.which(f"python3.{minor}") for minor in range(12, 16)]
+def _interpreter(wanted: str | None) -> str | None:
+    """This Python, or the first one found whose version fits (``>=3.12`` or ``==3.10``)."""
+    if wanted is None:
+        return sys.executable
+    exact, need = wanted.startswith("=="), tuple(map(int, wanted[2:].split(".")))
+    known = [shutil.which(f"python3.{minor}") for minor in range(9, 16)]
     kept = sorted(map(str, Path.home().glob(".pyenv/versions/3.*/bin/python")))
-    need = tuple(map(int, (oldest or "3.0").split(".")))
     for candidate in (sys.executable, *filter(None, known), *kept):
         done = subprocess.run(
             [candidate, "-c", "import sys; print(*sys.version_info[:2])"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if done.returncode == 0 and tuple(map(int, done.stdout.split())) >= need:
+        version = tuple(map(int, done.stdout.split())) if done.returncode == 0 else ()
+        if version and (version == need if exact else version >= need):
             return candidate
     return None
 

@@ -1,40 +1,78 @@
-"""The public names: a name that goes, or is renamed, is a decision and not an accident."""
+"""The public surface: every public name with its signature, as kept in `public_surface.txt`.
+
+A change here is a change for users. If it is meant, write the new surface down with
+
+    CJE_UPDATE_SURFACE=1 python -m pytest tests/test_public_surface.py
+
+and say in the changelog what changed (see the versioning policy).
+"""
 
 from __future__ import annotations
 
+import difflib
+import enum
 import importlib
-import importlib.util
-import json
+import inspect
+import os
+import pkgutil
+import re
 from pathlib import Path
+from typing import Any
 
-import pytest
+import cje
 
-SNAPSHOT = json.loads((Path(__file__).parent / "fixtures" / "public_surface.json").read_text())
-
-
-@pytest.mark.parametrize("module", SNAPSHOT)
-def test_every_public_name_of_the_snapshot_is_there(module: str) -> None:
-    # New names may come at any time; CONTRIBUTING says how one goes. Write the snapshot anew with
-    # python -m tests.test_public_surface
-    package = importlib.import_module(module)
-    missing = [name for name in SNAPSHOT[module] if not hasattr(package, name)]
-    assert missing == []
-    assert set(SNAPSHOT[module]) <= set(package.__all__)
+KEPT = Path(__file__).with_name("public_surface.txt")
 
 
-def surface() -> dict[str, list[str]]:
-    """The public names of `cje` and of its sub-packages, as they are now."""
-    import cje
-
-    parts = ["cje", *(f"cje.{name}" for name in cje.__all__ if _is_package(f"cje.{name}"))]
-    names = {part: sorted(getattr(importlib.import_module(part), "__all__", [])) for part in parts}
-    return {part: found for part, found in names.items() if found}
-
-
-def _is_package(name: str) -> bool:
-    return importlib.util.find_spec(name) is not None
+def _signature(value: Any) -> str:
+    if isinstance(value, type) and issubclass(value, enum.Enum):
+        return " " + " | ".join(member.name for member in value)
+    try:
+        text = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
-if __name__ == "__main__":
-    target = Path(__file__).parent / "fixtures" / "public_surface.json"
-    target.write_text(json.dumps(surface(), indent=1) + "\n", encoding="utf-8")
+def _methods(value: type) -> list[str]:
+    """Public methods and properties the class itself defines."""
+    lines = []
+    for name, member in sorted(vars(value).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            lines.append(f"    .{name}")
+        elif isinstance(member, staticmethod | classmethod):
+            lines.append(f"    .{name}{_signature(member.__func__)}")
+        elif inspect.isfunction(member):
+            lines.append(f"    .{name}{_signature(member)}")
+    return lines
+
+
+def surface() -> list[str]:
+    """One line a public name, sorted by module."""
+    names = ["cje", *(f"cje.{info.name}" for info in pkgutil.iter_modules(cje.__path__))]
+    lines = []
+    for module_name in names:
+        module = importlib.import_module(module_name)
+        lines.append(module_name)
+        for name in sorted(getattr(module, "__all__", ())):
+            value = getattr(module, name)
+            if inspect.ismodule(value):
+                lines.append(f"  {name}: module")
+            elif callable(value):
+                lines.append(f"  {name}{_signature(value)}")
+                if isinstance(value, type) and value.__module__.startswith("cje"):
+                    lines += _methods(value)
+            else:
+                lines.append(f"  {name}: {type(value).__name__}")
+    return lines
+
+
+def test_the_public_surface_changes_only_on_purpose() -> None:
+    found = surface()
+    if os.environ.get("CJE_UPDATE_SURFACE"):
+        KEPT.write_text("\n".join(found) + "\n", encoding="utf-8")
+    kept = KEPT.read_text(encoding="utf-8").splitlines()
+    changes = "\n".join(difflib.unified_diff(kept, found, "kept", "now", lineterm="", n=0))
+    assert found == kept, f"the public surface changed:\n{changes}\n{__doc__}"
