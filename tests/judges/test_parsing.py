@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,8 @@ FIVE = load_template("rubric_score")  # 1 to 5
         ("Final score = 75.0", 0.75, "tolerant"),
         ("Score: 20\nScore: 30\nOverall score: 75", 0.75, "tolerant"),
         ("Rating: 75 out of 100.", 0.75, "tolerant"),
+        ("**Score:**\n75", 0.75, "tolerant"),
+        ("Score: 75\r\nbecause it helps.", 0.75, "tolerant"),
         ("Score: 75%", 0.75, "tolerant"),
         ("75", 0.75, "tolerant"),
     ],
@@ -102,6 +106,23 @@ def test_texts_are_fenced_by_a_tag_they_cannot_contain() -> None:
     assert fence not in attack
     assert prompt.count(f"</response-{fence}>") == 1
     assert "{{ 7 * 7 }}" in HUNDRED.render("c", "{{ 7 * 7 }}", answer_format="")  # never executed
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "\n" * 20_000, " " * 20_000 + "x", "```json" + "\n" * 20_000 + "x", "*" * 20_000,
+        "Score:" + " \n" * 10_000, "Score: 7" + " " * 20_000 + "x", "7" + "\n" * 20_000 + "x",
+        "final " * 5_000, "score \n" * 4_000, '{"a":' * 2_000, "{" * 20_000,
+    ],
+    ids=lambda raw: f"{raw[:8]!r}",
+)  # fmt: skip
+def test_an_answer_that_runs_away_is_refused_at_once(raw: str) -> None:
+    start = time.process_time()
+    for template in (HUNDRED, load_template("pass_fail"), load_template("comparative")):
+        with pytest.raises(BadOutputError):
+            parse_verdict(raw, template)
+    assert time.process_time() - start < 3.0
 
 
 @given(st.text(max_size=200))

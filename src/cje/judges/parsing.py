@@ -20,22 +20,29 @@ from cje.models import BadOutputError
 __all__ = ["Parsed", "parse_verdict"]
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_FINAL = r"(?P<final>final|overall|total)?\s*"
+# No two neighbours may match the same characters, and a line's pattern stays in its line: a judge
+# that falls into a thousand newlines must not keep a search busy for minutes.
+_OPEN = r"^[ \t\r\u00a0>*_#`\"'({-]*"
+_FINAL = r"(?:(?P<final>final|overall|total)[ \t\u00a0]*)?"
+_GAP = r"[ \t\r\u00a0*_`\"']*"
+_AFTER = rf"{_GAP}(?:\n{{1,2}}{_GAP})?"  # the verdict may stand on the line below
+_UNIT_OF = rf"(?:\s*(?P<unit>%|(?:/|out of)\s*{_NUMBER}))?"
+_CLOSE = r"[ \t\r\u00a0.*_`\"',)}!]*$"
 _STATED = re.compile(
-    rf"^[\s>*_#`\"'({{-]*{_FINAL}(?:score|rating)[\s*_`\"']*(?:is|of|[:=])[\s*_`\"']*"
-    rf"(?P<value>{_NUMBER})\s*(?P<unit>%|(?:/|out of)\s*{_NUMBER})?[\s.*_`\"',)}}]*$",
+    rf"{_OPEN}{_FINAL}(?:score|rating){_GAP}(?:is|of|[:=]){_AFTER}(?P<value>{_NUMBER}){_UNIT_OF}"
+    rf"{_CLOSE}",
     re.IGNORECASE | re.MULTILINE,
 )
-_BARE = re.compile(rf"^\s*(?P<value>{_NUMBER})\s*(?P<unit>%|(?:/|out of)\s*{_NUMBER})?[\s.]*$")
+_BARE = re.compile(rf"^\s*(?P<value>{_NUMBER}){_UNIT_OF}[\s.]*$")
 _WORDS = {
     "pass_fail": re.compile(
-        rf"^[\s>*_#`\"'({{-]*(?:{_FINAL}(?:verdict|result|decision)[\s*_`\"']*(?:is|[:=])[\s*_`\"']*)?"
-        r"(?P<value>pass|fail)[\s.*_`\"',)}!]*$",
+        rf"{_OPEN}(?:{_FINAL}(?:verdict|result|decision){_GAP}(?:is|[:=]){_AFTER})?"
+        rf"(?P<value>pass|fail){_CLOSE}",
         re.IGNORECASE | re.MULTILINE,
     ),
     "comparative": re.compile(
-        rf"^[\s>*_#`\"'({{-]*(?:{_FINAL}(?:winner|verdict|result|answer)[\s*_`\"']*(?:is|[:=])"
-        r"[\s*_`\"']*)?(?:response\s+)?(?P<value>a|b|tie)[\s.*_`\"',)}!]*$",
+        rf"{_OPEN}(?:{_FINAL}(?:winner|verdict|result|answer){_GAP}(?:is|[:=]){_AFTER})?"
+        rf"(?:response[ \t]+)?(?P<value>a|b|tie){_CLOSE}",
         re.IGNORECASE | re.MULTILINE,
     ),
 }
@@ -102,9 +109,10 @@ def _refusal(reason: str, what: str, raw: str) -> BadOutputError:
 
 def _as_object(text: str) -> Mapping[str, Any] | None:
     stripped = text.strip()
-    fence = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", stripped, re.DOTALL)
+    if stripped.startswith("```") and stripped.endswith("```"):
+        stripped = stripped.strip("`").removeprefix("json")
     try:
-        value = json.loads(fence[1] if fence else stripped)
+        value = json.loads(stripped)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
