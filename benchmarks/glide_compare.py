@@ -97,7 +97,7 @@ def _study(shape: str, repetitions: int, big_prompts: int) -> list[dict[str, Any
     spent, their = float(np.median(seconds)), float(peer["seconds"])
     note = (
         f"{1e3 * spent:.0f} ms against {1e3 * their:.0f} ms of processor, {len(big):,} rows; "
-        "glide wins: it takes the proxy as it is, ours fits, cross-fits and audits a calibration"
+        "glide wins: it takes the proxy as it is, ours fits and cross-fits a calibration"
     )
     rows.append(row(f"direct, {shape} judge: time / glide clustered PPI", spent / their, 1.0, note))
     return rows

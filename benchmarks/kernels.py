@@ -17,7 +17,7 @@ from benchmarks.timing import interleaved, main, ratio, row, show
 from cje.data.folds import get_folds
 from cje.kernels.arrays import FloatArray
 from cje.kernels.binning import bin_sums, equal_width_bins
-from cje.kernels.isotonic import isotonic_fit
+from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 from cje.kernels.projection import mean_one_projection
 from cje.kernels.smooth import lowess
 
@@ -127,6 +127,26 @@ def _growth_rows(n: int, small: dict[str, list[float]]) -> list[dict[str, Any]]:
     return rows
 
 
+def _scikit_learn_row(quick: bool) -> dict[str, Any]:
+    """Isotonic fit and prediction of the same rows beside scikit-learn's."""
+    from sklearn.isotonic import IsotonicRegression
+
+    n = 100_000 if quick else 1_000_000
+    d = _data(n)
+    seconds = interleaved(
+        {
+            "scikit-learn": lambda: IsotonicRegression(out_of_bounds="clip").fit_transform(
+                d["x"], d["y"]
+            ),
+            "ours": lambda: isotonic_predict(*isotonic_fit(d["x"], d["y"]), d["x"]),
+        },
+        5,
+    )
+    note = f"n = {n:.0e}, {1e3 * median(seconds['ours']):.0f} ms"
+    quotient = ratio(seconds, "ours", "scikit-learn")
+    return row("isotonic fit + predict / scikit-learn's", quotient, 1.0, note)
+
+
 def _fold_row(quick: bool) -> dict[str, Any]:
     n = 100_000 if quick else 1_000_000
     ids = [f"p{i}" for i in range(n)]
@@ -168,7 +188,7 @@ def _lowess_row(quick: bool) -> dict[str, Any]:
 
 def run(quick: bool = False) -> list[dict[str, Any]]:
     """Measure every bar and print the table."""
-    rows = [*_kernel_rows(quick), _fold_row(quick), _lowess_row(quick)]
+    rows = [*_kernel_rows(quick), _scikit_learn_row(quick), _fold_row(quick), _lowess_row(quick)]
     show(rows)
     return rows
 

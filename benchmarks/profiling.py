@@ -55,7 +55,7 @@ def stacked_dr(folder: Path) -> Callable[[], Any]:
     """stacked-dr on 10^5 logged rows with 2,000 labels and three targets.
 
     Done: the members share one problem (weights, folds, reward models), prepared once; fold models
-    are looked up through one search a row (kernels/search), not one a model.
+    are looked up through a table of buckets (kernels/search) instead of bisection.
     Left: interpolation of the fold models at every logged and fresh row, which every member needs.
     """
     from cje import PrecomputedSampler

@@ -13,8 +13,10 @@ from cje.errors import CJEError
 __all__ = ["bool_array", "finite_column", "float_array", "is_number", "n_rows"]
 
 
-def finite_column(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
-    """`n` finite numbers, or an error that names the row."""
+def finite_column(
+    name: str, values: ArrayLike, n: int, *, largest: float = 1e100
+) -> NDArray[np.float64]:
+    """`n` finite numbers, or an error that names the row; beyond `largest` products overflow."""
     column = float_array(name, values)
     if column.shape != (n,):
         raise CJEError(
@@ -24,6 +26,9 @@ def finite_column(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
     if bad.any():
         row = int(np.argmax(bad))
         raise CJEError(f"{name} is not finite", where=f"row {row}", value=float(column[row]))
+    if max(-column.min(), column.max()) > largest:
+        row = int(np.argmax(np.abs(column)))
+        raise CJEError(f"{name} is too large", where=f"row {row}", value=float(column[row]))
     return column
 
 

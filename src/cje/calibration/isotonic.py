@@ -140,7 +140,7 @@ def _read(weights: ArrayLike, ordering_index: ArrayLike | None) -> tuple[FloatAr
     raw = float_array("weights", weights)
     if raw.ndim != 1 or len(raw) == 0:
         raise CJEError("weights must be a non-empty one-dimensional array", value=raw.shape)
-    raw = finite_column("weights", raw, len(raw))
+    raw = finite_column("weights", raw, len(raw), largest=np.inf)  # divided by the largest
     index = raw
     if ordering_index is not None:
         index = finite_column("ordering_index", ordering_index, len(raw))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.calibration.checks import finite_column
 from cje.errors import CJEError
 
 __all__ = ["LabelTable", "Rows"]
@@ -63,7 +64,7 @@ class LabelTable:
             raise CJEError(
                 "No oracle labels to calibrate on", hint="label some rows, at least 20 of them"
             )
-        w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        w = np.ones(n) if weights is None else finite_column("weights", weights, n)
         if (w < 0).any() or not w.sum() > 0:
             raise CJEError("Sample weights must be non-negative and not all zero")
         order = _canonical_order(scores, labels, weights, covariates, folds)

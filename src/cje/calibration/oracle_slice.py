@@ -132,7 +132,8 @@ def augmentation(
     )
     if not np.isfinite(y[labelled]).all():
         raise CJEError("A labelled row has no label")
-    if (pi[labelled] <= 0).any():
+    y = finite_column("labels", np.where(labelled, y, 0.0), n)
+    if (pi[labelled] < 1e-100).any():
         raise CJEError("propensity must be positive on labelled rows", value=float(pi.min()))
     terms = np.zeros(n)
     terms[labelled] = w[labelled] * (y - f)[labelled] / pi[labelled]

@@ -211,7 +211,7 @@ def variance_mixture(
         rest = mass.sum(axis=1, keepdims=True) - mass
         estimate = (value.sum(axis=1, keepdims=True) - value) / np.maximum(rest, 1e-300)
         influence = candidates * (outcome[:, None] - estimate.T[fold_ids])
-    sigma = np.atleast_2d(np.cov(influence, rowvar=False))
+    sigma = np.atleast_2d(np.cov(influence, rowvar=False, bias=True))  # one row: zero
     return simplex_qp(_ridge(sigma, ridge_lambda))
 
 
