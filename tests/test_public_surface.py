@@ -2,7 +2,7 @@
 
 A change here is a change for users. If it is meant, write the new surface down with
 
-    CJE_UPDATE_SURFACE=1 python -m pytest tests/test_public_surface.py
+    python -m tests.test_public_surface
 
 and say in the changelog what changed (see the versioning policy).
 """
@@ -13,7 +13,6 @@ import difflib
 import enum
 import importlib
 import inspect
-import os
 import pkgutil
 import re
 from pathlib import Path
@@ -71,8 +70,10 @@ def surface() -> list[str]:
 
 def test_the_public_surface_changes_only_on_purpose() -> None:
     found = surface()
-    if os.environ.get("CJE_UPDATE_SURFACE"):
-        KEPT.write_text("\n".join(found) + "\n", encoding="utf-8")
     kept = KEPT.read_text(encoding="utf-8").splitlines()
     changes = "\n".join(difflib.unified_diff(kept, found, "kept", "now", lineterm="", n=0))
     assert found == kept, f"the public surface changed:\n{changes}\n{__doc__}"
+
+
+if __name__ == "__main__":
+    KEPT.write_text("\n".join(surface()) + "\n", encoding="utf-8")

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from cje.errors import CJEError
@@ -29,7 +29,6 @@ def fuzz(examples: int) -> settings:
         derandomize=not _NIGHTLY,
         deadline=None,
         suppress_health_check=list(HealthCheck),
-        phases=(Phase.explicit, Phase.generate) if os.environ.get("NOSHRINK") else tuple(Phase),
     )
 
 
