@@ -252,7 +252,9 @@ def test_rubbish_of_any_kind_is_a_clear_error(rubbish: object) -> None:
             call()
 
 
-@pytest.mark.parametrize("rubbish", ["x", object(), float("nan"), -1, []], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "rubbish", ["x", object(), float("nan"), -1, []], ids=lambda v: type(v).__name__
+)
 def test_rubbish_settings_are_clear_errors(rubbish: object) -> None:
     from cje import calibration as c
 

@@ -6,7 +6,7 @@ import pytest
 from cje import simulate
 from cje.calibration import CrossFittedRewardModel, fit_reward_model
 from cje.calibration.selection import select_mode
-from cje.data.folds import get_row_folds
+from cje.data.folds import get_content_folds
 from cje.errors import CJEError
 
 
@@ -16,7 +16,7 @@ def draw(n: int = 300, levels: int | None = None, arch: bool = False, seed: int 
     if levels:
         s = np.rint(s * levels) / levels
     mean = 4 * s * (1 - s) if arch else s
-    return s, np.clip(mean + 0.15 * rng.standard_normal(n), 0, 1), get_row_folds(n, 5)
+    return s, np.clip(mean + 0.15 * rng.standard_normal(n), 0, 1), get_content_folds([s], 5)
 
 
 @pytest.mark.parametrize("mode", ["monotone", "two_stage"])
@@ -107,7 +107,7 @@ def test_a_region_counts_only_beyond_one_standard_error() -> None:
 def test_two_stage_is_not_trained_where_monotone_clearly_suffices() -> None:
     data = simulate.monotone_judge(1000, 200, seed=1).dataset
     rows = data.is_labelled
-    folds = get_row_folds(200, 5)
+    folds = get_content_folds([np.arange(200.0)], 5)
     model = fit_reward_model(data.judge_score[rows], data.oracle_label[rows], folds=folds)
     assert model.mode == "monotone"
     assert model.selection.two_stage_trained is False

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, chi2_contingency, chisquare
 
-from cje.data.folds import get_content_folds, get_fold, get_folds, get_row_folds
+from cje.data.folds import get_content_folds, get_fold, get_folds
 from cje.errors import CJEError
 
 IDS = [f"p{i}" for i in range(20_000)]
@@ -144,13 +144,6 @@ def test_codes_and_arrays_give_the_folds_of_their_names():
     expected = [get_fold(names[code], 5, 1) for code in codes]
     assert get_folds(CodedIds(codes, names), 5, 1).tolist() == expected
     assert get_folds(np.array([names[code] for code in codes]), 5, 1).tolist() == expected
-
-
-def test_row_folds_are_balanced_and_do_not_depend_on_the_number_of_rows():
-    folds = get_row_folds(10_000, 5, 9)
-    np.testing.assert_array_equal(get_row_folds(100, 5, 9), folds[:100])
-    assert chisquare(np.bincount(folds, minlength=5)).pvalue > 1e-4
-    assert independence(folds, get_row_folds(10_000, 5, 10)).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("distinct", [1, 40, 2000, 20_000])

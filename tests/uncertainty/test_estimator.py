@@ -85,7 +85,7 @@ def test_two_clones_differ_by_nothing_with_p_one() -> None:
 
 
 def test_repeated_prompts_are_one_cluster() -> None:
-    d = draw(NOISY, np.random.default_rng(6))
+    d = draw(NOISY, np.random.default_rng(16))
     n = len(d.weights)
     doubled = {
         "judge_scores": JudgeScores(np.tile(d.scores.mean, 4), np.tile(d.scores.variance, 4)),
@@ -364,3 +364,20 @@ def test_degenerate_data_still_give_finite_numbers() -> None:
         importance_weights=np.r_[1e300, np.ones(11)],
     )
     assert np.isfinite(ones.get_confidence_intervals()).all()
+
+
+def test_row_order_moves_nothing_where_rows_have_no_ids() -> None:
+    d = draw(NOISY, np.random.default_rng(9))
+    scores, weights = np.round(d.scores.mean, 1), d.weights
+    order = np.random.default_rng(1).permutation(len(weights))
+
+    def fit(rows: np.ndarray) -> tuple[float, float]:
+        result = UncertaintyAwareDRCPO(UncertaintyEstimatorConfig()).fit(
+            judge_scores=JudgeScores(scores[rows], d.scores.variance[rows]),
+            oracle_rewards=d.labels[rows],
+            importance_weights=weights[rows],
+        )
+        return result.policies[0].value, result.policies[0].se
+
+    plain, shuffled = fit(np.arange(len(weights))), fit(order)
+    assert shuffled == pytest.approx(plain, rel=0, abs=1e-12)

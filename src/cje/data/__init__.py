@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from cje.data.folds import get_content_folds as get_content_folds
     from cje.data.folds import get_fold as get_fold
     from cje.data.folds import get_folds as get_folds
-    from cje.data.folds import get_row_folds as get_row_folds
     from cje.data.judge_score import JudgeScore as JudgeScore
     from cje.data.judge_score import JudgeScores as JudgeScores
     from cje.data.raters import RaterLabels as RaterLabels
@@ -30,7 +29,6 @@ _HOME = {
     "get_content_folds": "folds",
     "get_fold": "folds",
     "get_folds": "folds",
-    "get_row_folds": "folds",
     "JudgeScore": "judge_score",
     "JudgeScores": "judge_score",
     "RaterLabels": "raters",

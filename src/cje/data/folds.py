@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cje.errors import CJEError
 
-__all__ = ["get_content_folds", "get_fold", "get_folds", "get_row_folds"]
+__all__ = ["get_content_folds", "get_fold", "get_folds"]
 
 _WORD = 8
 _BLOCK = 16_384
@@ -90,23 +90,6 @@ def get_folds(
     digests = _digests(*_bytes(prompt_ids))
     hashed = _mix_array(_mix_array(digests ^ key) + key)
     return _reduce(hashed, n_folds)
-
-
-def get_row_folds(n_rows: int, n_folds: int, seed: int = 42) -> NDArray[np.int64]:
-    """Fold of every row of plain arrays that come without prompt ids: row i is its own prompt.
-
-    Examples
-    --------
-    >>> get_row_folds(6, 3).tolist() == get_row_folds(9, 3).tolist()[:6]
-    True
-    """
-    key = np.uint64(_key(n_folds, seed))
-    folds = np.empty(n_rows, dtype=np.int64)
-    for start in range(0, n_rows, _BLOCK):  # temporaries that stay in cache
-        stop = min(start + _BLOCK, n_rows)
-        rows = _mix_array(np.arange(start, stop, dtype=np.uint64) + np.uint64(_GOLDEN))
-        folds[start:stop] = _reduce(_mix_array((rows ^ key) + key), n_folds)
-    return folds
 
 
 def get_content_folds(

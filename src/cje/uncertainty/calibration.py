@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cje.calibration.checks import float_array
-from cje.data.folds import get_row_folds
+from cje.data.folds import get_content_folds
 from cje.data.judge_score import MAX_VARIANCE, JudgeScore, JudgeScores
 from cje.errors import CJEError
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
@@ -171,7 +171,7 @@ def calibrate_scores_isotonic(
             f"{len(known)} labels are fewer than the {k_folds} folds",
             hint="label more rows, or lower k_folds",
         )
-    folds = get_row_folds(len(scores), k_folds, random_state)[known]
+    folds = get_content_folds([x, scores.variance[known], y], k_folds, random_state)
     held_out = np.empty(len(known))
     for fold in range(k_folds):
         inside = folds == fold

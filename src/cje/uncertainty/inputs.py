@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cje.calibration.checks import float_array
-from cje.data.folds import get_folds, get_row_folds
+from cje.data.folds import get_content_folds, get_folds
 from cje.data.judge_score import JudgeScore, JudgeScores
 from cje.errors import CJEError
 from cje.uncertainty.calibration import as_judge_scores, check_labels
@@ -84,7 +84,7 @@ def check_inputs(
         if len(prompt_ids) != n:
             raise CJEError(f"{n} judge scores but {len(prompt_ids)} prompt_ids")
     folds = (
-        get_row_folds(n, config.k_folds, config.random_state)
+        _content_folds(config, scores, labelled, labels, weights)
         if prompt_ids is None
         else get_folds(prompt_ids, config.k_folds, config.random_state)
     )
@@ -156,6 +156,23 @@ def _labels(given: ArrayLike, n: int, k_folds: int) -> tuple[IntArray, FloatArra
             hint="label more rows, or lower k_folds",
         )
     return labelled, check_labels(labels[labelled])
+
+
+def _content_folds(
+    config: UncertaintyEstimatorConfig,
+    scores: JudgeScores,
+    labelled: IntArray,
+    labels: FloatArray,
+    weights: FloatArray,
+) -> IntArray:
+    """Folds of rows without ids, from what they hold; equal rows are counted by their weights."""
+    outcome = np.full(len(scores), np.nan)
+    outcome[labelled] = labels
+    order = np.argsort(weights.sum(axis=1), kind="stable")
+    columns = [column[order] for column in (scores.mean, scores.variance, outcome)]
+    folds = np.empty(len(scores), dtype=np.int64)
+    folds[order] = get_content_folds(columns, config.k_folds, config.random_state)
+    return folds
 
 
 def _propensity(given: ArrayLike | None, labelled: IntArray, n: int) -> FloatArray:
