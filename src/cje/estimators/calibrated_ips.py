@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cje.calibration.oracle_slice import OracleSliceConfig
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
+from cje.errors import CJEError
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 
 __all__ = ["CalibratedIPS"]
@@ -23,7 +24,8 @@ class CalibratedIPS(OffPolicyEstimator):
     the estimand and evens the weights. It removes none of the sampling uncertainty of the mean of
     W f(S), so standard errors come from the *raw* weights' influence,
     :math:`\psi_i = \tilde W_i (R_i - \hat V)/n`; from the projected weights alone they would be far
-    too short. The labels' uncertainty is added by jackknife (``robust_standard_errors``).
+    too short. The projection is cross-fitted over folds of prompts. The labels' uncertainty is
+    added by jackknife (``robust_standard_errors``).
 
     Parameters
     ----------
@@ -65,12 +67,7 @@ class CalibratedIPS(OffPolicyEstimator):
 
     def fit(self, problem: Problem) -> Fit:
         logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
-        config = self.simcal_config or SimcalConfig(n_folds=self.n_folds, include_baseline=False)
-        reward = problem.rewards.out_of_fold
-        weights, info = SIMCalibrator(config).transform(
-            logged.weights, logged.scores, rewards=reward, fold_ids=logged.folds
-        )
-        weights = weights / weights.mean(axis=0)
+        weights, info = self._projected(problem)
         label_weights, _ = self.label_weights(problem)
         term = problem.term(label_weights)
         shared = each @ term.shares
@@ -82,6 +79,33 @@ class CalibratedIPS(OffPolicyEstimator):
             term,
             {"simcal": _plain(info), "calibrated_ess_fraction": _ess_fraction(problem, weights)},
         )
+
+    def _projected(self, problem: Problem) -> tuple[FloatArray, dict[str, Any]]:
+        """Cross-fitted m(S), mean one: each fold's from a projection that never saw its weights.
+
+        The second value describes the projection on all rows.
+        """
+        logged, reward = problem.logged, problem.rewards.out_of_fold
+        config = self.simcal_config or SimcalConfig(n_folds=self.n_folds, include_baseline=False)
+        _, info = SIMCalibrator(config).transform(
+            logged.weights, logged.scores, rewards=reward, fold_ids=logged.folds
+        )
+        weights = np.empty_like(logged.weights)
+        for fold in range(logged.n_folds):
+            held = logged.folds == fold
+            others = np.unique(logged.folds[~held], return_inverse=True)[1]
+            if not held.any():
+                continue
+            if others.max(initial=0) == 0:
+                raise CJEError(
+                    "the logged prompts fill too few folds to project weights out of fold",
+                    hint="log more prompts, or lower n_folds",
+                )
+            fitted = SIMCalibrator(config).fit(
+                logged.weights[~held], logged.scores[~held], rewards=reward[~held], fold_ids=others
+            )
+            weights[held] = fitted.predict(logged.weights[held], logged.scores[held])
+        return weights / weights.mean(axis=0), info
 
 
 def _ess_fraction(problem: Problem, weights: FloatArray) -> dict[str, float]:
