@@ -71,11 +71,10 @@ def _is_binary(y: NDArray[Any]) -> bool:
         return True
     if y.dtype.kind in "iu":
         return bool(y.min() >= 0 and y.max() <= 1)
-    if not (y.min() >= 0.0 and y.max() <= 1.0):  # infinity is its own square
-        return False
-    # y * y == y holds for 0 and 1 alone, and never for NaN; in blocks that stay in the cache.
+    # y * y == y holds for 0, 1 and infinity, and never for NaN; in blocks that stay in the cache.
     blocks = (y[start : start + BLOCK] for start in range(0, len(y), BLOCK))
-    return all(bool((block * block == block).all()) for block in blocks)
+    with np.errstate(over="ignore"):
+        return all(bool((block * block == block).all() and block.max() <= 1) for block in blocks)
 
 
 def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
