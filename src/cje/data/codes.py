@@ -153,6 +153,8 @@ class Codes:
             rank = np.empty(len(order), dtype=np.int64)
             rank[order] = np.arange(len(order))
             return cls(rank[inverse], tuple(str(v) for v in distinct[order].tolist()))
+        if not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0:
+            raise CJEError("a column of names must be a sequence", value=values)
         items = values.tolist() if isinstance(values, np.ndarray) else list(values)
         table: dict[Any, int] = {}
         codes = np.fromiter(
