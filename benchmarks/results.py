@@ -121,7 +121,8 @@ def _machine_part(facts: Mapping[str, Any]) -> str:
 
 
 def _peers_part(environments: Mapping[str, Any]) -> str:
-    lines = ["## Environments of the peers", "", "| environment | versions | state |", "|---|---|---|"]
+    lines = ["## Environments of the peers", ""]
+    lines += ["| environment | versions | state |", "|---|---|---|"]
     for name, entry in environments.items():
         versions = ", ".join(f"{p} {v or 'absent'}" for p, v in entry["versions"].items())
         lines.append(f"| {name} | {versions} | {_cell(entry['problem']) or 'ok'} |")

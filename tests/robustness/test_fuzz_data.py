@@ -51,7 +51,7 @@ def pieces(draw: st.DrawFn) -> dict[str, Any]:
     return made
 
 
-MISSING = ("judge_score", "oracle_label", "logprob")  # NaN there means "has none"
+MISSING = ("judge_score", "oracle_label", "logprob", "covariates")  # NaN there means "has none"
 
 
 @fuzz(200)
