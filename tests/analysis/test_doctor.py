@@ -208,3 +208,16 @@ def test_labelling_tests_find_a_category_that_is_labelled_more():
     )
     assert tests[0].p_adjusted < 1e-6
     assert tests[0].effect == pytest.approx(0.4)
+
+
+def test_a_large_file_is_examined_without_holding_its_text(tmp_path, monkeypatch):
+    from cje.analysis import doctor
+
+    sim = simulate.length_biased_judge(1500, 500, seed=3, bias=0.3)
+    length = sim.dataset.covariates["response_length"]
+    rows = rows_of(sim.dataset, response=["x" * int(20 * v) for v in length])
+    path = tmp_path / "large.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    monkeypatch.setattr(doctor, "_LARGE_BYTES", 1000)
+    monkeypatch.setattr(doctor, "_LENGTH_ROWS", 2000)
+    assert "judge-bias-response_length" in codes_of(examine(path))

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ _LENGTH = re.compile(
 _PROMPT_LENGTH = re.compile(r"prompt|input|context|question")
 _POSITION = re.compile(r"^(?:position|order|swapped|slot|side)$")
 _MIN_LABELS = 20
+# Of files beyond this size only the first responses' lengths are read: enough for the bias tests.
+_LARGE_BYTES = 256 * 2**20
+_LENGTH_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,8 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     position column and the response's text are read too, for the search for judge biases.
     """
     name = str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else "data"
-    numbers, position, has_response = _extra_columns(source)
+    numbers, position, response = _extra_columns(source)
+    large = response is not None and _is_large(source)
     if isinstance(source, Dataset):
         data = source
     else:
@@ -122,7 +127,7 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
             source,
             covariates=tuple(numbers),
             groups=tuple(position),
-            text=bool(has_response and not numbers),
+            text=bool(response and not numbers and not large),
             **{"repeats": "draws", "min_rows": 1, "require": (), **reading},
         )
     if not len(data):
@@ -131,6 +136,8 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     if data.response is not None:
         text = data.response.to_series().str.len_chars().to_numpy()
         lengths["response_length"] = np.log1p(text.astype(np.float64))
+    elif large and not numbers:
+        lengths["response_length"] = _first_lengths(source, str(response), len(data))
     findings = [
         *_data_findings(data),
         *_label_findings(data, lengths),
@@ -147,10 +154,30 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     )
 
 
-def _extra_columns(source: Any) -> tuple[list[str], list[str], bool]:
-    """Numeric length columns, position columns, and whether there is a response's text."""
+def _is_large(source: Any) -> bool:
+    """A JSONL file whose text would not fit comfortably in memory."""
+    if not (isinstance(source, str) or hasattr(source, "__fspath__")):
+        return False
+    path = Path(source)
+    return path.suffix in (".jsonl", ".ndjson") and path.stat().st_size > _LARGE_BYTES
+
+
+def _first_lengths(source: Any, column: str, n_rows: int) -> FloatArray:
+    """log(1 + length) of the first responses of a large file; NaN for the rest."""
+    import polars as pl
+
+    scan = pl.scan_ndjson(source, n_rows=_LENGTH_ROWS).select(pl.col(column).str.len_chars())
+    found = scan.collect().to_series().to_numpy()
+    out = np.full(n_rows, np.nan)
+    out[: len(found)] = np.log1p(found.astype(np.float64))
+    return out
+
+
+def _extra_columns(source: Any) -> tuple[list[str], list[str], str | None]:
+    """Numeric length columns, position columns, and the column of the response's text."""
     if isinstance(source, Dataset):
-        return list(source.covariates), list(source.groups), source.response is not None
+        kept = None if source.response is None else "response"
+        return list(source.covariates), list(source.groups), kept
     sources, _ = open_sources(source, None)
     leaves = sources[0].table.leaves()
     numbers = [
@@ -161,8 +188,13 @@ def _extra_columns(source: Any) -> tuple[list[str], list[str], bool]:
         and not _PROMPT_LENGTH.search(leaf.path[-1].lower())
     ]
     position = [leaf.display for leaf in leaves if _POSITION.search(leaf.path[-1].lower())]
-    responses = {"response", "output", "completion", "answer"}
-    return numbers, position, any(leaf.path[-1].lower() in responses for leaf in leaves)
+    texts = [
+        leaf.display
+        for leaf in leaves
+        if leaf.path[-1].lower() in ("response", "output", "completion", "answer")
+        and leaf.only("text")
+    ]
+    return numbers, position, texts[0] if texts else None
 
 
 def _what(data: Dataset) -> str:
