@@ -253,6 +253,10 @@ def _reduce(h: _UintArray, n_folds: int) -> NDArray[np.int64]:
     """High word of the 128-bit product ``h * n_folds``, from two 32-bit halves."""
     half = np.uint64(32)
     n = np.uint64(n_folds)
-    high = (h >> half) * n
-    low = ((h & np.uint64(0xFFFFFFFF)) * n) >> half
-    return ((high + low) >> half).astype(np.int64)
+    high, low = h >> half, h & np.uint64(0xFFFFFFFF)
+    high *= n
+    low *= n
+    low >>= half
+    high += low
+    high >>= half
+    return high.view(np.int64)
