@@ -39,6 +39,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "uncertainty": (180, 7200),
     "pipeline": (240, 3600),
     "plan": (240, 3600),
+    "report": (120, 900),
     "ece_coverage": (240, 7200),
     "small_labels": (240, 7200),
     "arena_figure": (240, 7200),
