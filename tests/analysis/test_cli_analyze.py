@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import cje.simulate as simulate
-from cje.cli.main import main
+from cje import CJEError
+from cje.cli.main import app, main
 
 
 @pytest.fixture
@@ -96,3 +98,21 @@ def test_a_guessed_scale_is_told(
     _run(monkeypatch, "analyze", str(rows))
     text = " ".join(capsys.readouterr().out.split())
     assert "[read] fresh: oracle_label taken to be on 0-10" in text
+
+
+def test_an_a_a_check_must_be_declared(tmp_path):
+    rows = [
+        {
+            "prompt_id": f"p{i}", "judge_score": (i % 10) / 10, "oracle_label": float(i % 3 == 0),
+            "base_policy_logprob": -5.0 - i, "target_policy_logprobs": {"clone": -5.0 - i},
+        }
+        for i in range(60)
+    ]  # fmt: skip
+    path = tmp_path / "logged.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    command = ["analyze", "--logged", str(path), "--estimator", "snips"]
+    undeclared = CliRunner().invoke(app, command)
+    assert isinstance(undeclared.exception, CJEError)
+    assert "teacher forcing" in str(undeclared.exception)
+    declared = CliRunner().invoke(app, [*command, "--same-as-logging", "clone"])
+    assert declared.exit_code in (0, 2), declared.output

@@ -50,6 +50,10 @@ def analyze(
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Drop bad rows, counted, instead of stopping.")
     ] = False,
+    same_as_logging: Annotated[
+        list[str] | None,
+        typer.Option(help="Target configured exactly like the logging policy (an A/A check)."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 42,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON instead of a table.")
@@ -86,6 +90,7 @@ def analyze(
         skip_bad_rows=skip_bad_rows,
         text=report is not None,
         seed=seed,
+        estimator_options={"same_as_logging": same_as_logging} if same_as_logging else None,
     )
     if save is not None:
         result.to_json(save)
