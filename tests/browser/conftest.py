@@ -94,8 +94,10 @@ def find_browser() -> str | None:
     return next((found for name in names if (found := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    # Not for the whole session: playwright keeps an event loop running in this thread while it is
+    # open, and any later asyncio.run in the same worker would be refused.
     program = find_browser()
     if program is None:
         reason = "no chromium, chromium-browser or google-chrome: run scripts/setup_system.sh"
