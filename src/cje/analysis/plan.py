@@ -5,7 +5,7 @@ The direct estimator of one policy's value with n judged prompts and L labels am
 .. math:: Var \approx \frac{\sigma^2 (1 - R^2)}{L} \Bigl(1 + \frac{2}{L}\Bigr) + \frac{\sigma^2 R^2}{n},
 
 :math:`\sigma` the labels' standard deviation and :math:`R^2` the share the calibrated judge explains (the
-efficiency bound; the factor 1 + 2/L is what fitting the judge on the same labels costs). A paired
+efficiency bound; the factor 1 + 2/L, an assumed cost of fitting the judge on the same labels). A paired
 difference of two policies on shared prompts has twice that, times one minus the correlation of each
 part between the policies. Cost is linear; the cheapest design for a given variance is in closed form.
 """  # noqa: E501
