@@ -30,8 +30,8 @@ IntArray = NDArray[np.int64]
 _MAX_LEVERAGE = 0.9
 # Residuals of cross-fitted models are correlated through the training sets they share, which a sum
 # of squares does not see. The constant was chosen, not derived: without it intervals from 50 labels
-# covered 0.92-0.94 in benchmarks/coverage_offpolicy.py, with it about 0.95 (same cells, so those two
-# cells are no independent check of it).
+# covered 0.92-0.94 in benchmarks/coverage_offpolicy.py, with it about 0.95 (the same cells, which
+# are therefore no independent check of it).
 _CROSS_FIT_EXCESS = 5.0
 
 
