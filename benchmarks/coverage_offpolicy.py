@@ -1,6 +1,6 @@
 """Coverage of the off-policy estimators' intervals on simulated logs with known truth.
 
-``python -m benchmarks.coverage_offpolicy [--quick] [--reps N]``
+``python -m benchmarks.coverage_offpolicy [--quick] [--reps N] [--cell I]``
 
 Cells: overlap (population ESS fraction), labels, judge shape, labelling, outcome. For each
 estimator and target policy: the share of nominal 95% intervals that hold the truth among the
@@ -11,17 +11,22 @@ for the paired difference of the two nearest targets.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cje import PrecomputedSampler, simulate
-from cje.estimators import DRCPOEstimator, find_estimator
+from cje.estimators import DRCPOEstimator, EstimationResult, find_estimator
 
 ESTIMATORS = ("snips", "calibrated-ips", "dr-cpo", "mrdr", "tmle", "tr-cpo", "stacked-dr")
+Record = tuple[bool, bool, float, float]
+Tally = dict[tuple[str, str], list[Record]]
+_CHUNK = 50
 TARGETS = {"good": 0.8, "moderate": 0.4, "poor": 0.02}
 
 
@@ -52,40 +57,46 @@ def _cells() -> list[Cell]:
 
 
 def study(
-    cell: Cell,
-    estimators: tuple[str, ...],
-    reps: int,
-    first_seed: int = 0,
-    generator: Callable[..., simulate.Simulation] = simulate.logged_with_logprobs,
+    cell: Cell, estimators: tuple[str, ...], reps: int, first_seed: int = 0
 ) -> list[dict[str, Any]]:
-    """Run one cell; one row per estimator and quantity."""
-    tally: dict[tuple[str, str], list[tuple[bool, bool, float, float]]] = {}
-    for seed in range(first_seed, first_seed + reps):
-        sim = generator(cell.n, seed=seed, targets=TARGETS, **cell.options)
+    """Run one cell on all cores; one row per estimator and quantity."""
+    seeds = [range(at, min(at + _CHUNK, first_seed + reps))
+             for at in range(first_seed, first_seed + reps, _CHUNK)]  # fmt: skip
+    tally: Tally = {}
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(_records, cell, estimators, part) for part in seeds]
+        for job in jobs:
+            for key, records in job.result().items():
+                tally.setdefault(key, []).extend(records)
+    return [_row(cell.name, *key, records) for key, records in tally.items()]
+
+
+def _records(cell: Cell, estimators: tuple[str, ...], seeds: range) -> Tally:
+    """(estimator, quantity) -> one record a seed: usable, covered, error, width."""
+    tally: Tally = {}
+    for seed in seeds:
+        sim = simulate.logged_with_logprobs(cell.n, seed=seed, targets=TARGETS, **cell.options)
         sampler = PrecomputedSampler(sim.dataset)
         problem = DRCPOEstimator(sampler, sim.fresh).prepare()
         for name in estimators:
             result = find_estimator(name).load()(sampler, sim.fresh).estimate(problem)
-            refused = result.refused()
-            for policy, value, (low, high) in zip(
-                result.policies, result.estimates, result.ci(), strict=True
-            ):
-                truth = sim.truth[policy]
-                tally.setdefault((name, policy), []).append(
-                    (policy not in refused, low <= truth <= high, value - truth, high - low)
-                )
-            pair = result.compare_policies("moderate", "good")
-            truth = sim.truth["moderate"] - sim.truth["good"]
-            usable = not {"moderate", "good"} & set(refused)
-            tally.setdefault((name, "moderate - good"), []).append(
-                (
-                    usable,
-                    pair.interval.low <= truth <= pair.interval.high,
-                    pair.difference - truth,
-                    pair.interval.high - pair.interval.low,
-                )
-            )
-    return [_row(cell.name, *key, records) for key, records in tally.items()]
+            for quantity, record in _judge(result, sim.truth):
+                tally.setdefault((name, quantity), []).append(record)
+    return tally
+
+
+def _judge(result: EstimationResult, truth: Mapping[str, float]) -> Iterator[tuple[str, Record]]:
+    """Every policy's record, and that of the paired difference."""
+    refused = set(result.refused())
+    rows = zip(result.policies, result.estimates, result.ci(), strict=True)
+    for policy, value, (low, high) in rows:
+        yield policy, (policy not in refused, low <= truth[policy] <= high,
+                       value - truth[policy], high - low)  # fmt: skip
+    pair = result.compare_policies("moderate", "good")
+    gap = truth["moderate"] - truth["good"]
+    low, high = pair.interval
+    yield "moderate - good", (not {"moderate", "good"} & refused, low <= gap <= high,
+                              pair.difference - gap, high - low)  # fmt: skip
 
 
 def _row(cell: str, estimator: str, quantity: str, records: list[Any]) -> dict[str, Any]:

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from cje import PrecomputedSampler, simulate
+from cje.calibration.reward_model import fit_reward_model
 from cje.data import Codes, Dataset
 from cje.diagnostics import check_weights_vary, labelling_findings, labelling_tests
 from cje.errors import CJEError
 from cje.estimators import DRCPOEstimator, SNIPSEstimator
 from cje.estimators.doubly_robust import fresh_influence, fresh_means
-from cje.estimators.label_term import label_term
-from cje.estimators.rewards import label_groups
+from cje.estimators.label_term import Reach, label_term
 from cje.estimators.tmle import fluctuation
+from cje.inference import fold_jackknife_covariance
 
 
 @pytest.fixture(scope="module")
@@ -24,25 +25,32 @@ def problem():
     return DRCPOEstimator(PrecomputedSampler(sim.dataset), sim.fresh).prepare()
 
 
-def test_leaving_out_a_group_is_what_a_recomputation_without_its_labels_gives(problem):
+def test_leaving_out_a_prompt_is_what_a_recomputation_without_its_labels_gives(problem):
     logged, weights, means = problem.logged, problem.projected, fresh_means(problem)
     term = problem.term(weights)
-    centre = term.values(means)
-    left = centre + (term.leave_out(means) - centre) / term.inflation
-    rows = np.flatnonzero(logged.labelled)
-    for group in (0, 7, 59):
-        gone = rows[problem.groups == group]
-        labels, labelled = logged.labels.copy(), logged.labelled.copy()
-        labels[gone], labelled[gone] = np.nan, False
-        without = replace(logged, labels=labels, labelled=labelled)
-        again = label_term(
-            without,
-            problem.rewards.out_of_fold,
-            weights,
-            problem.groups[problem.groups != group],
-            problem.n_clusters,
+    prompts, left = term.left_means(term.pseudo_labels(means))
+    for j in (0, 7, 59):
+        gone = logged.labelled & (logged.clusters == prompts[j])
+        without = replace(
+            logged,
+            labels=np.where(gone, np.nan, logged.labels),
+            labelled=logged.labelled & ~gone,
         )
-        np.testing.assert_allclose(left[group], again.values(means), atol=1e-12)
+        again = label_term(without, problem.rewards.out_of_fold, weights, problem.n_clusters)
+        np.testing.assert_allclose(left[j], again.mean(again.pseudo_labels(means)), atol=1e-12)
+        by_shares = (again.shares * means).sum(axis=0) + again.correction
+        np.testing.assert_allclose(left[j], by_shares, atol=1e-12)
+
+
+def test_the_jackknife_lies_on_the_labelled_prompts_with_the_covariance_of_the_values_left_out(
+    problem,
+):
+    term = problem.term(problem.projected)
+    pseudo = term.pseudo_labels(fresh_means(problem))
+    prompts, left = term.left_means(pseudo)
+    by_label = term.jackknife(pseudo)
+    assert set(np.flatnonzero(by_label.any(axis=1))) <= set(prompts.tolist())
+    np.testing.assert_allclose(by_label.T @ by_label, fold_jackknife_covariance(left), atol=1e-15)
 
 
 def test_the_correction_is_a_weighted_mean_residual_and_its_influence_sums_to_nearly_nothing(
@@ -55,8 +63,9 @@ def test_the_correction_is_a_weighted_mean_residual_and_its_influence_sums_to_ne
         omega = problem.logged.weights[rows, k] / problem.logged.propensity[rows]
         assert term.correction[k] == pytest.approx(np.average(residual, weights=omega))
     np.testing.assert_allclose(term.shares.sum(axis=0), 1.0)
-    spread = np.sqrt((term.influence**2).sum(axis=0))
-    assert (np.abs(term.influence.sum(axis=0)) < 0.2 * spread).all()
+    influence = term.influence(term.residual)
+    spread = np.sqrt((influence**2).sum(axis=0))
+    assert (np.abs(influence.sum(axis=0)) < 0.2 * spread).all()
 
 
 def test_rewards_of_a_row_never_saw_labels_of_its_fold(problem):
@@ -100,9 +109,6 @@ def test_repeated_prompts_in_the_log_are_one_cluster_and_one_fold():
     estimator = SNIPSEstimator(PrecomputedSampler(repeated))
     logged = estimator.prepare().logged
     assert (logged.folds.reshape(100, 3) == logged.folds.reshape(100, 3)[:, :1]).all()
-    groups = label_groups(logged, 20, 42)
-    prompts = logged.clusters[logged.labelled]
-    assert all(len(set(groups[prompts == p])) == 1 for p in np.unique(prompts))
     assert estimator.fit_and_estimate().influence.n_clusters == 100
 
 
@@ -132,3 +138,37 @@ def test_labelling_that_follows_a_number_is_told_unless_propensities_are_recorde
         "labels-not-random"
     ]
     assert labelling_findings(tests, has_propensity=True) == []
+
+
+def test_what_labels_move_through_the_calibration_is_the_derivative_of_the_refitted_value():
+    """A small change of one label, f fitted anew: blocks stay, and the value moves by w + reach."""
+    rng = np.random.default_rng(8)
+    m, n, step = 60, 200, 1e-6
+    score = rng.random(m)
+    label = np.clip(score + 0.3 * rng.standard_normal(m), 0, 1)
+    w, v = rng.random(m), rng.uniform(0.5, 2.0, m)
+    w /= w.sum()
+    target_score, t = rng.random(n) ** 0.5, np.full(n, 1.0 / n)
+
+    def value(y):
+        model = fit_reward_model(score, y, weights=v, mode="monotone")
+        return t @ model.predict(target_score) + w @ (y - model.predict(score))
+
+    model = fit_reward_model(score, label, weights=v, mode="monotone")
+    fitted = model.predict(score)
+    reach = Reach(model.predict(target_score), t, fitted, v)
+    coefficient = reach.moved(fitted + 1.0, w)  # a unit residual each
+    for j in range(0, m, 7):
+        moved = label.copy()
+        moved[j] += step
+        assert (value(moved) - value(label)) / step == pytest.approx(
+            w[j] + coefficient[j], abs=1e-6
+        )
+
+
+def test_nothing_passes_through_the_calibration_where_weights_match_the_target():
+    score, label = np.linspace(0, 1, 50), np.linspace(0, 1, 50) ** 2
+    even = np.full(50, 0.02)
+    model = fit_reward_model(score, label, mode="monotone")
+    fitted = model.predict(score)
+    np.testing.assert_allclose(Reach(fitted, even, fitted, even).moved(label, even), 0, atol=1e-15)

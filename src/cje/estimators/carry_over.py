@@ -27,7 +27,15 @@ def carry_over_findings(
     worth too little to tell (`usable` false) take no part.
     """
     gap = by_weight.correction - by_score.correction
-    contrast = InfluenceEstimate(policies, gap, by_weight.influence - by_score.influence)
+    moved = by_weight.jackknife(by_weight.residual) - by_score.jackknife(by_score.residual)
+    # Few heavy labels decide the difference: its variance is known to that few degrees of freedom.
+    contrast = InfluenceEstimate(
+        policies,
+        gap,
+        np.zeros_like(moved),
+        label_influence=moved,
+        pieces=by_weight.pieces - by_score.pieces,
+    )
     tested = [k for k, fine in enumerate(usable) if fine and contrast.standard_errors()[k] > 0]
     if not tested:
         return []

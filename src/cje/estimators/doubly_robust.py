@@ -87,11 +87,13 @@ class DRCPOEstimator(OffPolicyEstimator):
         if self.outcome_model is not None:
             outcome = learned_outcome(problem, self.outcome_model)
             means, influence = self._learned(problem, term, outcome)
+            reaches = problem.reach_logged(problem.logged.weights / len(problem.logged))
         else:
             means = fresh_means(problem)
             rewards = [f @ term.shares[:, k] for k, f in enumerate(problem.fresh_rewards)]
             influence = fresh_influence(problem, rewards)
-        return self.assemble(problem, means, influence, term, {"draws_per_prompt": draws})
+            reaches = problem.reach_fresh
+        return self.assemble(problem, means, influence, term, reaches, {"draws_per_prompt": draws})
 
     def _learned(
         self, problem: Problem, term: LabelTerm, outcome: Outcome

@@ -43,7 +43,8 @@ class IPSEstimator(OffPolicyEstimator):
         terms = logged.raw * (each @ term.shares)
         rows = (terms - terms.mean(axis=0)) / n
         influence = logged.cluster_influence(rows, problem.n_clusters)
-        return self.assemble(problem, each.T @ logged.raw / n, influence, term)
+        reaches = problem.reach_logged(logged.raw / n)
+        return self.assemble(problem, each.T @ logged.raw / n, influence, term, reaches)
 
 
 class SNIPSEstimator(OffPolicyEstimator):
@@ -79,7 +80,8 @@ class SNIPSEstimator(OffPolicyEstimator):
         reward = each @ term.shares
         rows = weights * (reward - (weights * reward).mean(axis=0)) / n
         influence = logged.cluster_influence(rows, problem.n_clusters)
-        return self.assemble(problem, each.T @ weights / n, influence, term)
+        reaches = problem.reach_logged(weights / n)
+        return self.assemble(problem, each.T @ weights / n, influence, term, reaches)
 
     def _shifted(self) -> FloatArray:
         ratios = self.sampler.log_ratios(clipped=False)

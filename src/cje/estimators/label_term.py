@@ -9,10 +9,15 @@ where :math:`D_v` is the estimator's mean of fold model :math:`f^{(-v)}` over th
 :math:`s_v` the share of the label weight in fold v, so that any error of f common to both terms
 cancels. M is m(S) = E[W | S] where the estimator takes E[Y | S] to carry over (less
 variance, and the errors of f and of m enter as a product only), or W itself where it does not.
+
+Seen from the labels it is one weighted mean, :math:`\hat V = \sum_i \omega_i x_i / \sum_i
+\omega_i` with :math:`\omega_i = (L_i/\pi_i) M_i` and :math:`x_i = D_{v(i)} + Y_i -
+f^{(-v(i))}(S_i)`: leaving a prompt's labels out, and their influence, follow from that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,19 +25,16 @@ from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.estimators.logged import LoggedRows
+from cje.estimators.plug_in import label_influence
+from cje.inference import jackknife_influence
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["LabelTerm", "label_term"]
+__all__ = ["LabelTerm", "Reach", "label_term", "through_calibration"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _MAX_LEVERAGE = 0.9
-# Residuals of cross-fitted models are correlated through the training sets they share, which a sum
-# of squares does not see. The constant was chosen, not derived: without it intervals from 50 labels
-# covered 0.92-0.94 in benchmarks/coverage_offpolicy.py, with it about 0.95 (the same cells, which
-# are therefore no independent check of it).
-_CROSS_FIT_EXCESS = 5.0
 
 
 @dataclass(frozen=True)
@@ -41,50 +43,132 @@ class LabelTerm:
 
     Attributes
     ----------
-    shares : array (V, K)
-        Weight of the labels in each fold.
-    correction : array (K,)
-        The weighted mean residual c.
-    influence : array (G, K)
-        Of c, by prompt.
-    left_shares : array (J, V, K), left_correction : array (J, K)
-        Both without each group of labelled prompts.
-    effective_labels : array (K,)
-        Kish's effective number of labels behind c.
+    weight : array (m, K)
+        Share of each labelled row in the label weight of each policy.
+    residual : array (m, K)
+        Y - f of the labelled rows.
+    folds, clusters : int array (m,)
+        Fold and prompt of each labelled row.
+    design : array (m,)
+        1 / propensity, summing to one.
+    n_folds, n_clusters : int
     """
 
-    shares: FloatArray
-    correction: FloatArray
-    influence: FloatArray
-    left_shares: FloatArray
-    left_correction: FloatArray
-    effective_labels: FloatArray
+    weight: FloatArray
+    residual: FloatArray
+    folds: IntArray
+    clusters: IntArray
+    design: FloatArray
+    n_folds: int
+    n_clusters: int
 
     @property
-    def inflation(self) -> FloatArray:
-        """(K,) factor on standard errors for the dependence between cross-fitted residuals."""
-        return np.sqrt(1.0 + _CROSS_FIT_EXCESS / self.effective_labels)
+    def shares(self) -> FloatArray:
+        """(V, K) weight of the labels in each fold."""
+        return cluster_sums(self.weight, self.folds, self.n_folds)
 
-    def values(self, fold_means: FloatArray) -> FloatArray:
-        """(K,) estimates from the target's means (V, K) of the fold models."""
-        return np.asarray((self.shares * fold_means).sum(axis=0) + self.correction)
+    @property
+    def correction(self) -> FloatArray:
+        """(K,) the weighted mean residual c."""
+        return self.mean(self.residual)
 
-    def leave_out(self, fold_means: FloatArray) -> FloatArray:
-        """(J, K) estimates without each group of labels.
+    @property
+    def pieces(self) -> FloatArray:
+        """(G, K) weight of each prompt's labels times the standard deviation of a residual."""
+        sigma = np.sqrt(self.design @ self.residual**2)
+        return cluster_sums(self.weight * sigma, self.clusters, self.n_clusters)
 
-        The fold models stay as they are: the estimate does not depend on them to first order.
+    def pseudo_labels(self, fold_means: FloatArray) -> FloatArray:
+        """(m, K) x: what each label says of the value, given the target's means (V, K) of f."""
+        return np.asarray(fold_means[self.folds] + self.residual)
+
+    def mean(self, pseudo: FloatArray) -> FloatArray:
+        """(K,) weighted means of pseudo-labels: the estimates."""
+        return np.asarray((self.weight * pseudo).sum(axis=0))
+
+    def influence(self, pseudo: FloatArray) -> FloatArray:
+        """(G, K) influence of the labels on the weighted means of pseudo-labels, by prompt.
+
+        A label of share w pulls the mean towards itself: its residual is too small by about
+        sqrt(1 - w), which is made good (HC2; MacKinnon & White 1985).
         """
-        left = np.einsum("jvk,vk->jk", self.left_shares, fold_means) + self.left_correction
-        centre = self.values(fold_means)
-        return np.asarray(centre + self.inflation * (left - centre))
+        rows = self.weight * (pseudo - self.mean(pseudo))
+        rows = rows / np.sqrt(1.0 - np.minimum(self.weight, _MAX_LEVERAGE))
+        return cluster_sums(rows, self.clusters, self.n_clusters)
+
+    def jackknife(self, pseudo: FloatArray) -> FloatArray:
+        """(G, K) delete-one-prompt jackknife of the weighted means of pseudo-labels, by prompt.
+
+        The fold models stay as they are; what labels do through them is `through_calibration`.
+        """
+        prompts, left = self.left_means(pseudo)
+        out = np.zeros((self.n_clusters, left.shape[1]))
+        if len(prompts) >= 2:
+            out[prompts] = jackknife_influence(left)
+        return out
+
+    def left_means(self, pseudo: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The labelled prompts (J,), and the weighted means of pseudo-labels without each."""
+        prompts, at = np.unique(self.clusters, return_inverse=True)
+        gone = cluster_sums(self.weight, at, len(prompts))
+        moved = cluster_sums(self.weight * pseudo, at, len(prompts))
+        return prompts, (moved.sum(axis=0) - moved) / np.maximum(1.0 - gone, 1e-12)
+
+
+@dataclass(frozen=True)
+class Reach:
+    r"""Where a calibration meets one target: what its labels move through it.
+
+    The label part makes an error of f cancel where the label weights w and the target's rows t put
+    the same mass on every block of f. Where they do not (m(S) is estimated, and may be of the wrong
+    shape), label j of block b moves the value by
+
+    .. math:: \Big(\sum_{u \in b} t_u - \sum_{i \in b} w_i\Big) \frac{v_j}{\sum_{i \in b} v_i}
+              (Y_j - f_j)
+
+    besides :math:`w_j (Y_j - f_j)`: the sum over the labels cannot see it, since the residuals of
+    a fold share the error of their model.
+
+    Attributes
+    ----------
+    predicted, target : array (n,)
+        f, fitted on all labels, of the rows that make up the target, and their weights t.
+    fitted : array (m,)
+        f of the labelled rows.
+    calibrating : array (m,)
+        Weights v with which f was fitted.
+    at_labels : array (m,), optional
+        Weights w, where they are not the label part's own.
+    """
+
+    predicted: FloatArray
+    target: FloatArray
+    fitted: FloatArray
+    calibrating: FloatArray
+    at_labels: FloatArray | None = None
+
+    def moved(self, labels: FloatArray, weight: FloatArray) -> FloatArray:
+        """(m,) influence of the labels, with label weights `weight` (m,)."""
+        w = weight if self.at_labels is None else self.at_labels
+        return label_influence(
+            np.concatenate([self.predicted, self.fitted]),
+            np.concatenate([self.target, -w]),
+            self.fitted,
+            labels,
+            self.calibrating,
+        )
+
+
+def through_calibration(
+    term: LabelTerm, labels: FloatArray, reaches: Sequence[Reach]
+) -> FloatArray:
+    """(G, K) what the labels move through the calibration, by prompt."""
+    columns = [reach.moved(labels, term.weight[:, k]) for k, reach in enumerate(reaches)]
+    return cluster_sums(np.column_stack(columns), term.clusters, term.n_clusters)
 
 
 def label_term(
-    logged: LoggedRows,
-    out_of_fold: FloatArray,
-    weights: FloatArray,
-    groups: IntArray,
-    n_clusters: int,
+    logged: LoggedRows, out_of_fold: FloatArray, weights: FloatArray, n_clusters: int
 ) -> LabelTerm:
     """Compute the label part.
 
@@ -94,8 +178,6 @@ def label_term(
         f of every logged row by the model that saw no label of its fold.
     weights : array (n, K)
         M.
-    groups : int array (n_labelled,)
-        Jackknife group of each labelled row.
     """
     rows = np.flatnonzero(logged.labelled)
     omega = weights[rows] / logged.propensity[rows][:, None]
@@ -109,24 +191,12 @@ def label_term(
         )
     fitted = out_of_fold[rows]
     residual = logged.labels[rows][:, None] - (fitted[:, None] if fitted.ndim == 1 else fitted)
-    weighted = omega * residual
-    correction = weighted.sum(axis=0) / total
-    share = omega / total
-    hc2 = 1.0 / np.sqrt(1.0 - np.minimum(share, _MAX_LEVERAGE))
-    effective = total**2 / (omega**2).sum(axis=0)
-    influence = share * (residual - correction) * hc2 * np.sqrt(1.0 + _CROSS_FIT_EXCESS / effective)
-
-    n_groups, v = int(groups.max()) + 1, logged.n_folds
-    cell = groups * v + logged.folds[rows]
-    mass = cluster_sums(omega, cell, n_groups * v).reshape(n_groups, v, -1)
-    by_fold = mass.sum(axis=0)
-    left_total = np.maximum(total - mass.sum(axis=1), 1e-300)
     return LabelTerm(
-        shares=by_fold / total,
-        correction=correction,
-        influence=cluster_sums(influence, logged.clusters[rows], n_clusters),
-        left_shares=(by_fold - mass) / left_total[:, None, :],
-        left_correction=(weighted.sum(axis=0) - cluster_sums(weighted, groups, n_groups))
-        / left_total,
-        effective_labels=effective,
+        omega / total,
+        np.broadcast_to(residual, omega.shape),
+        logged.folds[rows],
+        logged.clusters[rows],
+        1.0 / logged.propensity[rows] / (1.0 / logged.propensity[rows]).sum(),
+        logged.n_folds,
+        n_clusters,
     )

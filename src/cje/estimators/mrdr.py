@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.estimators.doubly_robust import fresh_influence
+from cje.estimators.label_term import Reach
+from cje.estimators.logged import FreshDraws, LoggedRows
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 from cje.estimators.rewards import Rewards, fit_rewards
 
@@ -40,15 +42,31 @@ class MRDREstimator(OffPolicyEstimator):
         means = [draws.weight @ f for draws, f in zip(problem.fresh, each, strict=True)]
         rewards = [f @ term.shares[:, k] for k, f in enumerate(each)]
         influence = fresh_influence(problem, rewards)
-        return self.assemble(problem, np.column_stack(means), influence, term)
+        reaches = [
+            self._reach(problem, r, draws, weights[:, k])
+            for k, (r, draws) in enumerate(zip(fits, problem.fresh, strict=True))
+        ]
+        return self.assemble(problem, np.column_stack(means), influence, term, reaches)
 
     @staticmethod
     def _rewards(problem: Problem, weight: FloatArray) -> Rewards:
-        squared = weight[problem.logged.labelled] ** 2
-        # A label of weight zero would leave its stretch of the curve undefined.
-        floor = 1e-6 * max(float(squared.max()), 1e-300)
-        return fit_rewards(
-            problem.logged,
-            mode=problem.rewards.model.mode,
-            extra_weight=np.maximum(squared, floor),
+        extra = _squared(problem.logged, weight)
+        return fit_rewards(problem.logged, mode=problem.rewards.model.mode, extra_weight=extra)
+
+    @staticmethod
+    def _reach(problem: Problem, rewards: Rewards, draws: FreshDraws, weight: FloatArray) -> Reach:
+        logged, rows = problem.logged, problem.logged.labelled
+        predict = rewards.model.predict
+        x = None if logged.covariates is None else logged.covariates[rows]
+        return Reach(
+            predict(draws.scores, draws.covariates),
+            draws.weight,
+            predict(logged.scores[rows], x),
+            _squared(logged, weight) / logged.propensity[rows],
         )
+
+
+def _squared(logged: LoggedRows, weight: FloatArray) -> FloatArray:
+    """M squared at the labelled rows; zero would leave a stretch of the curve undefined."""
+    squared = weight[logged.labelled] ** 2
+    return np.maximum(squared, 1e-6 * max(float(squared.max()), 1e-300))

@@ -28,23 +28,20 @@ from cje.estimators.carry_over import carry_over_findings
 from cje.estimators.direct_findings import judge_curve
 from cje.estimators.evidence import Evidence
 from cje.estimators.identical_labels import unseen_variance
-from cje.estimators.label_term import LabelTerm, label_term
+from cje.estimators.label_term import LabelTerm, Reach, label_term, through_calibration
 from cje.estimators.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
 from cje.estimators.result import EstimationResult
-from cje.estimators.rewards import Rewards, fit_rewards, label_groups
+from cje.estimators.rewards import Rewards, fit_rewards
 from cje.inference import (
     CalibrationCurve,
     Finding,
     InfluenceEstimate,
     Severity,
-    fold_jackknife_covariance,
 )
-from cje.kernels.clusters import cluster_sums
 
 __all__ = ["Fit", "OffPolicyEstimator", "Problem"]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,6 @@ class Problem:
     rewards: Rewards
     fresh: tuple[FreshDraws, ...]
     cluster_names: Sequence[str]
-    groups: IntArray
 
     @property
     def n_clusters(self) -> int:
@@ -75,6 +71,26 @@ class Problem:
         """Every fold model on every target's fresh draws, (n', V) each."""
         return tuple(self.rewards.fresh(draws) for draws in self.fresh)
 
+    @cached_property
+    def pooled(self) -> FloatArray:
+        """(n,) f fitted on all labels, of every logged row."""
+        return self.rewards.model.predict(self.logged.scores, self.logged.covariates)
+
+    def reach(self, predicted: FloatArray, target: FloatArray) -> Reach:
+        """The calibration's meeting with a target of rows `predicted` and weights `target`."""
+        rows = self.logged.labelled
+        return Reach(predicted, target, self.pooled[rows], 1.0 / self.logged.propensity[rows])
+
+    def reach_logged(self, weights: FloatArray) -> list[Reach]:
+        """Targets made of logged rows with weights (n, K)."""
+        return [self.reach(self.pooled, column) for column in weights.T]
+
+    @cached_property
+    def reach_fresh(self) -> list[Reach]:
+        """Targets made of fresh draws."""
+        predict = self.rewards.model.predict
+        return [self.reach(predict(d.scores, d.covariates), d.weight) for d in self.fresh]
+
     @property
     def all_labelled(self) -> bool:
         """Every logged row has a label."""
@@ -83,7 +99,7 @@ class Problem:
     def term(self, weights: FloatArray, out_of_fold: FloatArray | None = None) -> LabelTerm:
         """The labels' part with label weights M (n, K)."""
         fitted = self.rewards.out_of_fold if out_of_fold is None else out_of_fold
-        return label_term(self.logged, fitted, weights, self.groups, self.n_clusters)
+        return label_term(self.logged, fitted, weights, self.n_clusters)
 
 
 @dataclass(frozen=True)
@@ -95,15 +111,21 @@ class Fit:
     values : array (K,)
     influence : array (G, K)
         Sum convention, one row a prompt.
-    leave_out : array (J, K), optional
-        Values recomputed without each group of labels: present exactly where the influence lacks
-        the label term. A rectified estimator has it already.
+    by_label : array (G, K), optional
+        Influence of the labels, which `influence` lacks.
+    pieces : array (G, K), optional
+        Weight of each prompt's labels times the standard deviation of a residual.
+    labels_apart : bool
+        Whether `by_label` is oracle uncertainty (by jackknife). A rectified estimator's labels are
+        part of its sample, and nothing is added to them.
     diagnostics : mapping
     """
 
     values: FloatArray
     influence: FloatArray
-    leave_out: FloatArray | None = None
+    by_label: FloatArray | None = None
+    pieces: FloatArray | None = None
+    labels_apart: bool = False
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -117,10 +139,8 @@ class OffPolicyEstimator(ABC):
     fresh_draws : Dataset, optional
         Judged responses of the target policies; needed by the doubly robust family.
     oua_jackknife : bool
-        Add the uncertainty of the calibration's labels by a delete-one-group jackknife, where the
-        influence function lacks it.
-    oua_groups : int
-        Most groups of that jackknife (one a labelled prompt where there are fewer).
+        Add the uncertainty of the calibration's labels by a jackknife over labelled prompts, where
+        the influence function lacks it.
     calibration_mode : {"auto", "monotone", "two_stage"}
     covariates : sequence of str
         Columns that enter the calibration beside the score (two-stage mode).
@@ -152,7 +172,6 @@ class OffPolicyEstimator(ABC):
         fresh_draws: Dataset | None = None,
         *,
         oua_jackknife: bool = True,
-        oua_groups: int = 100,
         calibration_mode: str = "auto",
         covariates: Sequence[str] = (),
         n_folds: int = 5,
@@ -168,12 +187,11 @@ class OffPolicyEstimator(ABC):
                 f"{self.name} needs fresh draws of the target policies",
                 hint=f"{type(self).__name__}(sampler, fresh_draws), or use calibrated-ips",
             )
-        if oua_groups < 2 or n_folds < 2:
-            raise CJEError("n_folds and oua_groups must be at least 2", value=(n_folds, oua_groups))
+        if n_folds < 2:
+            raise CJEError("n_folds must be at least 2", value=n_folds)
         self.sampler = sampler
         self.fresh_draws = fresh_draws
         self.oua_jackknife = oua_jackknife
-        self.oua_groups = oua_groups
         self.calibration_mode = calibration_mode
         self.covariates = tuple(covariates)
         self.n_folds = n_folds
@@ -204,17 +222,32 @@ class OffPolicyEstimator(ABC):
         fold_means: FloatArray,
         influence: FloatArray,
         term: LabelTerm,
+        reaches: Sequence[Reach],
         diagnostics: Mapping[str, Any] | None = None,
     ) -> Fit:
         """A fit from the target's means (V, K) of the fold models and the label part."""
-        _, inside = self.label_weights(problem)
         named = dict(zip(problem.logged.policies, term.correction.tolist(), strict=True))
+        pseudo = term.pseudo_labels(fold_means)
         return Fit(
-            term.values(fold_means),
-            influence + term.influence if inside else influence,
-            None if inside else term.leave_out(fold_means),
+            term.mean(pseudo),
+            influence,
+            *self.label_part(problem, term, pseudo, reaches),
             {"label_correction": named, **(diagnostics or {})},
         )
+
+    def label_part(
+        self, problem: Problem, term: LabelTerm, pseudo: FloatArray, reaches: Sequence[Reach]
+    ) -> tuple[FloatArray, FloatArray, bool]:
+        """`by_label`, `pieces` and `labels_apart` of the fit.
+
+        Apart: the jackknife, and what passes through the calibration.
+        """
+        _, rectified = self.label_weights(problem)
+        if rectified:
+            return term.influence(pseudo), term.pieces, False
+        labels = problem.logged.labels[problem.logged.labelled]
+        moved = term.jackknife(pseudo) + through_calibration(term, labels, reaches)
+        return moved, term.pieces, True
 
     def fit_and_estimate(self) -> EstimationResult:
         """Estimate every target policy's value."""
@@ -224,16 +257,18 @@ class OffPolicyEstimator(ABC):
         """The result on a prepared problem, which several estimators may share."""
         fit = self.fit(problem)
         scale = self.sampler.dataset.oracle_scale
-        extra, extra_df, pieces = self._label_covariance(problem, fit)
+        counted = self.oua_jackknife or not fit.labels_apart
         influence = InfluenceEstimate(
             problem.logged.policies,
             fit.values,
             fit.influence,
             problem.cluster_names,
-            extra_covariance=extra,
-            extra_df=extra_df,
+            extra_covariance=self._unseen(problem),
+            extra_df=self._prompts_labelled(problem) - 1.0,
             bounds=(0.0, 1.0) if self.bounded else None,
-            extra_weights=pieces,
+            label_influence=fit.by_label if counted else None,
+            pieces=fit.pieces if counted else None,
+            labels_apart=fit.labels_apart,
         ).rescaled(scale.width, scale.low)
         diagnostics, findings = self._examine(problem)
         metadata = {
@@ -244,7 +279,7 @@ class OffPolicyEstimator(ABC):
                 name: int(problem.logged.labelled.sum()) for name in problem.logged.policies
             },
             "calibration_mode": problem.rewards.model.mode,
-            "label_uncertainty": "influence" if fit.leave_out is None else "jackknife",
+            "label_uncertainty": "jackknife" if fit.labels_apart else "influence",
             "off_policy": True,
             "scale": [scale.low, scale.high],
         }
@@ -258,27 +293,16 @@ class OffPolicyEstimator(ABC):
             evidence=self._evidence(problem),
         )
 
-    def _label_covariance(
-        self, problem: Problem, fit: Fit
-    ) -> tuple[FloatArray | None, float | None, FloatArray | None]:
-        """What the labels add to the covariance, its most degrees of freedom, and its pieces.
+    @staticmethod
+    def _prompts_labelled(problem: Problem) -> int:
+        return len(np.unique(problem.logged.clusters[problem.logged.labelled]))
 
-        The pieces are labelled prompts with their share of the label weight: where a few of them
-        decide an estimate or a difference, its variance is known to that few degrees of freedom.
-        """
-        logged = problem.logged
-        extra = df = pieces = None
-        if fit.leave_out is not None and self.oua_jackknife and len(fit.leave_out) >= 2:
-            extra = fold_jackknife_covariance(fit.leave_out)
-            df = len(fit.leave_out) - 1.0
-            weights = self._inverse_weights(problem)
-            prompts, at = np.unique(logged.clusters[logged.labelled], return_inverse=True)
-            pieces = cluster_sums(weights / weights.sum(axis=0), at, len(prompts))
-        if float(np.ptp(logged.labels[logged.labelled])) == 0.0:
-            ess = [effective_sample_size(column) for column in self._inverse_weights(problem).T]
-            unseen = np.diag([unseen_variance(n) for n in ess])
-            extra = unseen if extra is None else extra + unseen
-        return extra, df, pieces
+    def _unseen(self, problem: Problem) -> FloatArray | None:
+        """Where every label is the same: the variance that labels not seen may have."""
+        if float(np.ptp(problem.logged.labels[problem.logged.labelled])) > 0.0:
+            return None
+        weights = self._inverse_weights(problem)
+        return np.diag([unseen_variance(effective_sample_size(column)) for column in weights.T])
 
     def _inverse_weights(self, problem: Problem) -> FloatArray:
         """Label weights M / pi of the labelled rows, (m, K)."""
@@ -313,13 +337,12 @@ class OffPolicyEstimator(ABC):
             min_pi=self.min_pi,
         )
         rewards = fit_rewards(logged, mode=self.calibration_mode)
-        groups = label_groups(logged, self.oua_groups, self.seed)
         if self.fresh_draws is None:
-            return Problem(logged, rewards, (), logged.cluster_names, groups)
+            return Problem(logged, rewards, (), logged.cluster_names)
         fresh, names = prepare_fresh(
             logged, self.fresh_draws, seed=self.seed, covariates=self.covariates
         )
-        return Problem(logged, rewards, tuple(fresh), names, groups)
+        return Problem(logged, rewards, tuple(fresh), names)
 
     def _examine(self, problem: Problem) -> tuple[dict[str, Any], list[Finding]]:
         """Diagnostics and gates that every off-policy estimate shares."""

@@ -15,7 +15,7 @@ from cje.inference import CalibrationCurve, Finding, InfluenceEstimate
 
 __all__ = ["FORMAT", "VERSION", "dumps", "loads"]
 
-FORMAT, VERSION = "cje-result", 1
+FORMAT, VERSION = "cje-result", 2
 
 
 def dumps(result: EstimationResult, *, influence: bool = True) -> str:
@@ -82,14 +82,14 @@ def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, An
         df = float(estimate.degrees_of_freedom().min())
         return common | {"covariance": estimate.covariance().tolist(), "df": _finite(df)}
     extra, by_label = estimate.extra_covariance, estimate.label_influence
-    pieces = estimate.extra_weights
     return common | {
         "influence": _packed(estimate.influence),
         "clusters": None if estimate.clusters is None else list(estimate.clusters),
         "extra_covariance": None if extra is None else extra.tolist(),
         "extra_df": None if estimate.extra_df is None else _finite(estimate.extra_df),
         "label_influence": None if by_label is None else _packed(by_label),
-        "extra_weights": None if pieces is None else _packed(pieces),
+        "labels_apart": estimate.labels_apart,
+        "pieces": None if estimate.pieces is None else _packed(estimate.pieces),
     }
 
 
@@ -113,7 +113,8 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
         data["extra_df"],
         bounds,
         None if data["label_influence"] is None else _unpacked(data["label_influence"]),
-        None if data["extra_weights"] is None else _unpacked(data["extra_weights"]),
+        None if data["pieces"] is None else _unpacked(data["pieces"]),
+        data["labels_apart"],
     )
 
 

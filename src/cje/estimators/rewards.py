@@ -8,15 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
-from cje.data import Codes
-from cje.data.folds import get_folds
 from cje.errors import CJEError
 from cje.estimators.logged import FreshDraws, LoggedRows
 
-__all__ = ["MIN_LABELS", "Rewards", "fit_rewards", "label_groups"]
+__all__ = ["MIN_LABELS", "Rewards", "fit_rewards"]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MIN_LABELS = 10
 
@@ -73,18 +70,3 @@ def fit_rewards(
     )
     each = model.predict_each_fold(logged.scores, logged.covariates)
     return Rewards(model, each, np.take_along_axis(each, logged.folds[:, None], axis=1)[:, 0])
-
-
-def label_groups(logged: LoggedRows, n_groups: int, seed: int) -> IntArray:
-    """Jackknife group of each labelled row: labelled prompts dealt out in the order of their hash.
-
-    Hashing straight into groups would leave them uneven, which makes a jackknife noisier.
-    """
-    rows = np.flatnonzero(logged.labelled)
-    prompts = np.unique(logged.clusters[rows])
-    names = tuple(logged.cluster_names[i] for i in prompts.tolist())
-    hashed = get_folds(Codes(np.arange(len(names)), names), 1 << 30, seed + 1)
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[np.lexsort((np.array(names), hashed))] = np.arange(len(names))
-    group = rank % min(n_groups, len(names))
-    return np.asarray(group[np.searchsorted(prompts, logged.clusters[rows])])

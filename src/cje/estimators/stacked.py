@@ -14,7 +14,6 @@ from cje.estimators.mrdr import MRDREstimator
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 from cje.estimators.tmle import TMLEEstimator
 from cje.estimators.triply_robust import TRCPOEstimator
-from cje.inference import fold_jackknife_covariance
 from cje.kernels.simplex import simplex_qp
 
 __all__ = ["StackedDREstimator"]
@@ -76,13 +75,15 @@ class StackedDREstimator(OffPolicyEstimator):
         fits = [
             make(self.sampler, self.fresh_draws, **self._options).fit(problem) for make in makers
         ]
-        groups = max((len(f.leave_out) for f in fits if f.leave_out is not None), default=0)
+        if len({f.labels_apart for f in fits}) > 1:
+            # A rectified component's labels are part of its sample: they stay so.
+            fits = [f if f.labels_apart else _merged(f) for f in fits]
         values = np.stack([f.values for f in fits])
         influence = np.stack([f.influence for f in fits])
-        leave_out = np.stack([_leave_out(f, groups) for f in fits])
-        alphas = np.stack(
-            [self._weights(influence[:, :, k], leave_out[:, :, k]) for k in range(values.shape[1])]
-        )
+        by_label = np.stack([_or_zero(f.by_label, f.influence) for f in fits])
+        pieces = np.stack([_or_zero(f.pieces, f.influence) for f in fits])
+        whole = influence + by_label
+        alphas = np.stack([self._weights(whole[:, :, k]) for k in range(values.shape[1])])
         named = {
             name: dict(zip(self.components, alpha.tolist(), strict=True))
             for name, alpha in zip(problem.logged.policies, alphas, strict=True)
@@ -90,23 +91,24 @@ class StackedDREstimator(OffPolicyEstimator):
         return Fit(
             np.einsum("ck,kc->k", values, alphas),
             np.einsum("cgk,kc->gk", influence, alphas),
-            np.einsum("cjk,kc->jk", leave_out, alphas) if groups else None,
+            np.einsum("cgk,kc->gk", by_label, alphas),
+            np.einsum("cgk,kc->gk", pieces, alphas),
+            any(f.labels_apart for f in fits),
             {"stack_weights": named, "component_estimates": _table(self, problem, values)},
         )
 
-    def _weights(self, influence: FloatArray, leave_out: FloatArray) -> FloatArray:
+    def _weights(self, influence: FloatArray) -> FloatArray:
         sigma = influence @ influence.T
-        if leave_out.shape[1] >= 2:
-            sigma = sigma + fold_jackknife_covariance(leave_out.T)
         ridge = self.ridge * max(float(np.trace(sigma)) / len(sigma), 1e-300)
         return np.asarray(simplex_qp(sigma + ridge * np.eye(len(sigma))))
 
 
-def _leave_out(fit: Fit, groups: int) -> FloatArray:
-    """(J, K); a component whose influence has the label term does not move with the groups."""
-    if fit.leave_out is not None:
-        return fit.leave_out
-    return np.broadcast_to(fit.values, (groups, len(fit.values)))
+def _merged(fit: Fit) -> Fit:
+    return Fit(fit.values, fit.influence + _or_zero(fit.by_label, fit.influence))
+
+
+def _or_zero(part: FloatArray | None, like: FloatArray) -> FloatArray:
+    return np.zeros_like(like) if part is None else part
 
 
 def _table(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cje.estimators.doubly_robust import fresh_influence
-from cje.estimators.label_term import LabelTerm
+from cje.estimators.label_term import LabelTerm, Reach
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
-from cje.kernels.clusters import cluster_sums
 
 __all__ = ["TMLEEstimator", "fluctuation"]
 
@@ -55,6 +55,16 @@ def _shifted(f: FloatArray, by: float) -> FloatArray:
     return np.asarray(expit(logit(np.clip(f, _EDGE, 1.0 - _EDGE)) + by))
 
 
+@dataclass(frozen=True)
+class _Target:
+    """The shift, the rewards of a target's fresh draws under f*, and what each label says."""
+
+    shift: float
+    reward: FloatArray
+    pseudo: FloatArray
+    reach: Reach
+
+
 class TMLEEstimator(OffPolicyEstimator):
     r"""Targeted estimate: :math:`\hat V = \frac1m \sum_j \overline{f^*}(\text{fresh}_j)`.
 
@@ -72,49 +82,41 @@ class TMLEEstimator(OffPolicyEstimator):
     heavy_tail_refuses: bool = False
 
     def fit(self, problem: Problem) -> Fit:
-        label_weights, inside = self.label_weights(problem)
+        label_weights, _ = self.label_weights(problem)
         term = problem.term(label_weights)
         names = problem.logged.policies
-        values, rewards, shifts, left, slopes = [], [], [], [], []
-        for k, draws in enumerate(problem.fresh):
-            shift, moved, scale = self._target(problem, label_weights[:, k])
-            reward = _shifted(problem.fresh_rewards[k] @ term.shares[:, k], shift)
-            value = float(draws.weight @ reward)
-            slope = float(draws.weight @ (reward * (1.0 - reward))) / scale
-            values.append(value)
-            rewards.append(reward)
-            shifts.append(shift)
-            slopes.append(slope)
-            left.append(value + slope * moved * term.inflation[k])
-        influence = fresh_influence(problem, rewards)
-        if inside:
-            influence = influence + term.influence * np.array(slopes)
+        targets = [self._target(problem, term, k) for k in range(len(names))]
+        rewards = [target.reward for target in targets]
+        pseudo = np.column_stack([target.pseudo for target in targets])
+        reaches = [target.reach for target in targets]
         return Fit(
-            np.array(values),
-            influence,
-            None if inside else np.column_stack(left),
-            {"fluctuation": dict(zip(names, shifts, strict=True)), **_named(term, names)},
+            np.array([d.weight @ r for d, r in zip(problem.fresh, rewards, strict=True)]),
+            fresh_influence(problem, rewards),
+            *self.label_part(problem, term, pseudo, reaches),
+            {
+                "fluctuation": {n: t.shift for n, t in zip(names, targets, strict=True)},
+                "label_correction": dict(zip(names, term.correction.tolist(), strict=True)),
+            },
         )
 
     @staticmethod
-    def _target(problem: Problem, weights: FloatArray) -> tuple[float, FloatArray, float]:
-        """The shift; by how much its score equation moves without each label group; its slope.
+    def _target(problem: Problem, term: LabelTerm, k: int) -> _Target:
+        """Shift f for target k.
 
-        The equation's mean residual without group j, divided by the mean of f*(1 - f*), is the
-        change of the shift to first order.
+        A label moves the value in two ways, both linear to first order: through the shift, by its
+        residual times the ratio of the mean slopes :math:`f^*(1 - f^*)` on target and labels; and
+        through the share of its fold's model.
         """
-        logged, rows = problem.logged, np.flatnonzero(problem.logged.labelled)
-        omega = weights[rows] / logged.propensity[rows]
-        fitted, label = problem.rewards.out_of_fold[rows], logged.labels[rows]
-        shift = fluctuation(label, fitted, omega)
-        at = _shifted(fitted, shift)
-        n_groups = int(problem.groups.max()) + 1
-        residual = cluster_sums(omega * (label - at), problem.groups, n_groups)
-        mass = cluster_sums(omega, problem.groups, n_groups)
-        total = float(omega.sum())
-        scale = float(omega @ (at * (1.0 - at))) / total
-        return shift, -residual / np.maximum(total - mass, 1e-300), max(scale, _EDGE)
-
-
-def _named(term: LabelTerm, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    return {"label_correction": dict(zip(names, term.correction.tolist(), strict=True))}
+        draws, each, rows = problem.fresh[k], problem.fresh_rewards[k], problem.logged.labelled
+        label, fitted = problem.logged.labels[rows], problem.rewards.out_of_fold[rows]
+        shift = fluctuation(label, fitted, term.weight[:, k])
+        at_labels = _shifted(fitted, shift)
+        mixed = each @ term.shares[:, k]
+        reward = _shifted(mixed, shift)
+        slope, label_slope = reward * (1.0 - reward), at_labels * (1.0 - at_labels)
+        ratio = float(draws.weight @ slope) / max(float(term.weight[:, k] @ label_slope), _EDGE)
+        by_reward = draws.weight * slope / np.maximum(mixed * (1.0 - mixed), _EDGE)
+        by_label = term.weight[:, k] * label_slope / np.maximum(fitted * (1.0 - fitted), _EDGE)
+        reach = replace(problem.reach_fresh[k], target=by_reward, at_labels=ratio * by_label)
+        pseudo = (by_reward @ each)[term.folds] + ratio * (label - at_labels)
+        return _Target(shift, reward, pseudo, reach)

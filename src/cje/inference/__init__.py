@@ -5,7 +5,7 @@ from cje.inference.curve import CalibrationCurve
 from cje.inference.estimate import InfluenceEstimate
 from cje.inference.finding import Finding, Severity
 from cje.inference.intervals import Interval, IntervalMethod, interval_limits, t_p_value
-from cje.inference.jackknife import fold_jackknife_covariance
+from cje.inference.jackknife import fold_jackknife_covariance, jackknife_influence
 from cje.inference.multiplicity import benjamini_hochberg, holm, max_t_critical_value
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "fold_jackknife_covariance",
     "holm",
     "interval_limits",
+    "jackknife_influence",
     "max_t_critical_value",
     "multiplier_draws",
     "t_p_value",

@@ -21,13 +21,8 @@ from cje.inference.intervals import (
     skew_limits,
     t_p_value,
 )
-from cje.inference.joining import (
-    alignment,
-    joined_bounds,
-    joined_extra,
-    joined_weights,
-    spread,
-)
+from cje.inference.joining import joined
+from cje.inference.moderation import moderated_variance, piece_degrees
 from cje.inference.multiplicity import max_t_critical_value
 
 __all__ = ["InfluenceEstimate"]
@@ -65,10 +60,13 @@ class InfluenceEstimate:
         Oracle uncertainty by cluster: how the labels behind a plug-in value moved it. Part of the
         full uncertainty, not of the sampling one; unlike `extra_covariance` it knows which
         clusters it shares with the other values. Its size is known to `extra_df`.
-    extra_weights : array (m, K), optional
-        Weight of each of the m independent pieces (labelled prompts) behind `extra_covariance`. A
-        few heavy pieces make a variance that is poorly known: `extra_df` is then the most, and
-        :math:`(\sum a^2)^2 / \sum a^4` the degrees of freedom, for each contrast its own.
+    pieces : array (G, K), optional
+        Size of each cluster's piece of `label_influence`: the weight of its labels times the
+        standard deviation of a label's residual. Tells how well the label part's variance is
+        known, for each contrast anew, and moderates it (see `moderation`).
+    labels_apart : bool
+        Whether `label_influence` is oracle uncertainty, apart from the sampling one. False for a
+        rectified estimate, whose labels are part of its sample.
 
     Examples
     --------
@@ -88,7 +86,8 @@ class InfluenceEstimate:
     extra_df: float | None = None
     bounds: FloatArray | tuple[float, float] | None = None
     label_influence: FloatArray | None = None
-    extra_weights: FloatArray | None = None
+    pieces: FloatArray | None = None
+    labels_apart: bool = True
 
     def __post_init__(self) -> None:
         names = tuple(self.names)
@@ -121,11 +120,11 @@ class InfluenceEstimate:
             if extra.shape != (k, k) or not np.isfinite(extra).all():
                 raise CJEError("InfluenceEstimate: extra_covariance must be finite, (K, K)")
             object.__setattr__(self, "extra_covariance", extra)
-        if self.extra_weights is not None:
-            weights = _frozen(self.extra_weights)
-            if weights.ndim != 2 or weights.shape[1] != k or not np.isfinite(weights.sum()):
-                raise CJEError("InfluenceEstimate: extra_weights must be finite, (pieces, names)")
-            object.__setattr__(self, "extra_weights", weights)
+        if self.pieces is not None:
+            pieces = _frozen(self.pieces)
+            if pieces.shape != influence.shape or not np.isfinite(pieces.sum()):
+                raise CJEError("InfluenceEstimate: pieces must be finite, as influence")
+            object.__setattr__(self, "pieces", pieces)
         if self.bounds is not None:
             bounds = np.broadcast_to(np.asarray(self.bounds, float), (k, 2))
             object.__setattr__(self, "bounds", _frozen(bounds))
@@ -183,12 +182,33 @@ class InfluenceEstimate:
 
     def covariance(self, *, full: bool = True) -> FloatArray:
         """Covariance (K, K), clustered; `full` adds label influence and `extra_covariance`."""
+        if not full and self.labels_apart:
+            return self._clustered(self._sampling_cross)
+        factor = self._moderation
+        return self._raw_covariance if factor is None else self._raw_covariance * factor
+
+    def _clustered(self, cross: FloatArray) -> FloatArray:
         g = self.n_clusters
-        scale = g / (g - 1.0) if g > 1 else 1.0
-        sampling = scale * (self._cross if full else self._sampling_cross)
-        if full and self.extra_covariance is not None:
-            sampling = sampling + self.extra_covariance
-        return sampling
+        return cross * (g / (g - 1.0) if g > 1 else 1.0)
+
+    @cached_property
+    def _raw_covariance(self) -> FloatArray:
+        """The full covariance before the label part is moderated."""
+        whole = self._clustered(self._cross)
+        return whole if self.extra_covariance is None else whole + self.extra_covariance
+
+    @cached_property
+    def _moderation(self) -> FloatArray | None:
+        """(K, K) factors that give every variance its moderated label part; correlations stay."""
+        if self.pieces is None or self.label_influence is None:
+            return None
+        seen = self._label_squares
+        variance, _ = moderated_variance(seen, self.pieces, self._label_degrees)
+        raw = np.diag(self._raw_covariance)
+        # Where nothing varied there is nothing to scale; identical labels are `extra_covariance`'s.
+        ratio = np.where(raw > 0, (raw - seen + variance) / np.where(raw > 0, raw, 1.0), 1.0)
+        root = np.sqrt(np.maximum(ratio, 0.0))
+        return np.outer(root, root)
 
     def standard_errors(self, *, full: bool = True) -> FloatArray:
         """Standard error of each value; ``full=False`` is the sampling part alone."""
@@ -202,7 +222,7 @@ class InfluenceEstimate:
         :math:`\nu = (\sum_g \sigma_g^2)^2 / \sum_g \sigma_g^4` with :math:`\sigma_g^4` estimated by
         :math:`\psi_g^4 / 3`; at most G - 1. Fifty labelled rows among five hundred cheap ones thus
         count as about fifty. Label influence and `extra_covariance` enter as one more component
-        with `extra_df`.
+        with `extra_df`, or as many degrees of freedom as `pieces` tell.
 
         References
         ----------
@@ -212,34 +232,39 @@ class InfluenceEstimate:
         most = max(self.n_clusters - 1.0, 1.0)
         safe = np.where(fourth > 0, fourth, 1.0)
         own = np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
-        extra = np.zeros(len(self))
-        if full and self.extra_covariance is not None:
-            extra += np.diag(self.extra_covariance)
-        if full and self.label_influence is not None:
-            extra += np.einsum("gk,gk->k", self.label_influence, self.label_influence)
+        if not full and self.labels_apart:
+            return own
+        extra, known = self._label_part
         if not extra.any():
             return own
-        sampling = np.diag(self._sampling_cross)
-        whole = sampling + extra
-        share = sampling / np.where(whole > 0, whole, 1.0)
-        parts = share**2 / own + (1.0 - share) ** 2 / self._extra_degrees
+        whole = np.diag(self.covariance())
+        share = np.clip(extra / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
+        parts = (1.0 - share) ** 2 / own + share**2 / known
         return np.asarray(1.0 / np.maximum(parts, 1e-12))
 
     @cached_property
-    def _extra_degrees(self) -> FloatArray:
-        """Degrees of freedom of the extra part of each quantity.
+    def _label_part(self) -> tuple[FloatArray, FloatArray]:
+        """Variance of each quantity's label part, and the degrees of freedom it is known to."""
+        extra, known = np.zeros(len(self)), self._label_degrees
+        if self.extra_covariance is not None:
+            extra = extra + np.diag(self.extra_covariance)
+        if self.label_influence is None:
+            return extra, known
+        seen = self._label_squares
+        if self.pieces is not None:
+            seen, known = moderated_variance(seen, self.pieces, known)
+        return extra + seen, known
 
-        With independent pieces of weight a and equal variance, the sum of squares has the
-        Satterthwaite degrees of freedom (sum a^2)^2 / sum a^4 (Bell & McCaffrey 2002).
-        """
+    @cached_property
+    def _label_squares(self) -> FloatArray:
+        assert self.label_influence is not None
+        return np.asarray(np.einsum("gk,gk->k", self.label_influence, self.label_influence))
+
+    @cached_property
+    def _label_degrees(self) -> FloatArray:
+        """Degrees of freedom of the label part of each quantity."""
         most = np.full(len(self), np.inf if self.extra_df is None else self.extra_df)
-        if self.extra_weights is None:
-            return most
-        size = np.abs(self.extra_weights).max(axis=0, initial=0.0)
-        squares = (self.extra_weights / np.where(size > 0, size, 1.0)) ** 2
-        fourth = np.einsum("mk,mk->k", squares, squares)
-        known = squares.sum(axis=0) ** 2 / np.where(fourth > 0, fourth, 1.0)
-        return np.where(fourth > 0, np.minimum(known, most), most)
+        return most if self.pieces is None else piece_degrees(self.pieces, most)
 
     def skewness(self) -> FloatArray:
         r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is)."""
@@ -342,7 +367,9 @@ class InfluenceEstimate:
             draws += rng.multivariate_normal(
                 np.zeros(len(self)), self.extra_covariance, n_draws, method="eigh"
             )
-        return draws
+        if self._moderation is None:
+            return draws
+        return self.values + (draws - self.values) * np.sqrt(np.diag(self._moderation))
 
     # ---- algebra -------------------------------------------------------------------------------
 
@@ -367,7 +394,7 @@ class InfluenceEstimate:
             extra_covariance=None if extra is None else c @ extra @ c.T,
             bounds=bounds,
             label_influence=None if by_label is None else by_label @ c.T,
-            extra_weights=None if self.extra_weights is None else self.extra_weights @ c.T,
+            pieces=None if self.pieces is None else self.pieces @ c.T,
         )
 
     def select(self, names: Sequence[str]) -> InfluenceEstimate:
@@ -396,6 +423,10 @@ class InfluenceEstimate:
         """The same estimates under other names."""
         return replace(self, names=tuple(names))
 
+    def merged(self) -> InfluenceEstimate:
+        """The same with the label influence counted as sampling, its pieces forgotten."""
+        return replace(self, influence=self._full, label_influence=None, pieces=None)
+
     def rescaled(self, factor: float, offset: float = 0.0) -> InfluenceEstimate:
         """``offset + factor * values``: from [0, 1] to the label's own scale."""
         if factor == 1.0 and offset == 0.0:
@@ -408,7 +439,7 @@ class InfluenceEstimate:
             extra_covariance=None if extra is None else factor**2 * extra,
             bounds=None if bounds is None else np.sort(offset + factor * np.asarray(bounds)),
             label_influence=None if by_label is None else factor * by_label,
-            extra_weights=None if self.extra_weights is None else factor * self.extra_weights,
+            pieces=None if self.pieces is None else factor * self.pieces,
         )
 
     @staticmethod
@@ -418,37 +449,7 @@ class InfluenceEstimate:
         A cluster absent from one of them has influence zero there. Estimates that carry extra
         covariance are taken to be independent of each other in that part.
         """
-        items = list(parts)
-        if not items:
-            raise CJEError("join needs at least one estimate")
-        named = all(item.clusters is not None for item in items)
-        if not named and len({item.n_clusters for item in items}) > 1:
-            raise CJEError(
-                "estimates over different clusters can be joined by cluster name only",
-                hint="give clusters= to each InfluenceEstimate",
-            )
-        blocks = [item.influence for item in items]
-        by_label = [
-            np.zeros_like(item.influence) if item.label_influence is None else item.label_influence
-            for item in items
-        ]
-        clusters: Sequence[str] | None = None
-        if named:
-            clusters, rows = alignment(items)
-            g = len(clusters)
-            blocks = [spread(part, at, g) for part, at in zip(blocks, rows, strict=True)]
-            by_label = [spread(part, at, g) for part, at in zip(by_label, rows, strict=True)]
-        plain = all(item.label_influence is None for item in items)
-        return InfluenceEstimate(
-            tuple(name for item in items for name in item.names),
-            np.concatenate([item.values for item in items]),
-            np.hstack(blocks),
-            clusters,
-            *joined_extra(items),
-            bounds=joined_bounds(items),
-            label_influence=None if plain else np.hstack(by_label),
-            extra_weights=joined_weights(items),
-        )
+        return joined(list(parts))
 
     def __add__(self, other: InfluenceEstimate) -> InfluenceEstimate:
         return self._combine(other, 1.0)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cje.errors import CJEError
 
-__all__ = ["fold_jackknife_covariance"]
+__all__ = ["fold_jackknife_covariance", "jackknife_influence"]
 
 FloatArray = NDArray[np.float64]
 
@@ -33,8 +33,22 @@ def fold_jackknife_covariance(leave_one_out: Any) -> FloatArray:
     >>> float(fold_jackknife_covariance([[1.0], [2.0], [3.0]])[0, 0])
     1.3333333333333333
     """
+    pieces = jackknife_influence(leave_one_out)
+    return np.asarray(pieces.T @ pieces)
+
+
+def jackknife_influence(leave_one_out: Any) -> FloatArray:
+    r"""Influence (F, K) of each part left out, sum convention: its cross product is the covariance.
+
+    :math:`\psi_f = \sqrt{(F-1)/F}\,(\bar\theta - \hat\theta^{(-f)})`: positive where the part
+    raised the estimate.
+
+    Examples
+    --------
+    >>> jackknife_influence([[1.0], [2.0], [3.0]])[:, 0].round(3).tolist()
+    [0.816, 0.0, -0.816]
+    """
     values = np.asarray(leave_one_out, float)
     if values.ndim != 2 or len(values) < 2:
         raise CJEError("a fold jackknife needs a table of at least two folds", value=values.shape)
-    centred = values - values.mean(axis=0)
-    return np.asarray((len(values) - 1) / len(values) * (centred.T @ centred))
+    return np.asarray(np.sqrt((len(values) - 1) / len(values)) * (values.mean(axis=0) - values))

@@ -8,15 +8,62 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.errors import CJEError
+
 if TYPE_CHECKING:
     from cje.inference.estimate import InfluenceEstimate
 
-__all__ = ["alignment", "joined_bounds", "joined_extra", "joined_weights", "spread"]
+__all__ = ["joined"]
 
 FloatArray = NDArray[np.float64]
 
 
-def alignment(
+def joined(items: list[InfluenceEstimate]) -> InfluenceEstimate:
+    """See `InfluenceEstimate.join`."""
+    from cje.inference.estimate import InfluenceEstimate
+
+    if not items:
+        raise CJEError("join needs at least one estimate")
+    named = all(item.clusters is not None for item in items)
+    if not named and len({item.n_clusters for item in items}) > 1:
+        raise CJEError(
+            "estimates over different clusters can be joined by cluster name only",
+            hint="give clusters= to each InfluenceEstimate",
+        )
+    if len({item.labels_apart for item in items}) > 1:
+        # The labels of a rectified estimate are part of its sample: they stay so.
+        items = [item if item.labels_apart else item.merged() for item in items]
+    clusters: Sequence[str] | None = None
+    rows: list[NDArray[np.int64] | None] = [None] * len(items)
+    if named:
+        clusters, rows = _alignment(items)
+    g = len(clusters) if clusters is not None else items[0].n_clusters
+
+    def together(parts: list[FloatArray | None]) -> FloatArray | None:
+        if all(part is None for part in parts):
+            return None
+        filled = [
+            np.zeros_like(item.influence) if part is None else part
+            for part, item in zip(parts, items, strict=True)
+        ]
+        return np.hstack([_spread(part, at, g) for part, at in zip(filled, rows, strict=True)])
+
+    influence = together([item.influence for item in items])
+    assert influence is not None
+    return InfluenceEstimate(
+        tuple(name for item in items for name in item.names),
+        np.concatenate([item.values for item in items]),
+        influence,
+        clusters,
+        *_extra(items),
+        bounds=_bounds(items),
+        label_influence=together([item.label_influence for item in items]),
+        pieces=together([item.pieces for item in items]),
+        labels_apart=items[0].labels_apart,
+    )
+
+
+def _alignment(
     items: list[InfluenceEstimate],
 ) -> tuple[Sequence[str], list[NDArray[np.int64] | None]]:
     """The union of cluster names in order of first appearance, and each item's rows in it."""
@@ -32,7 +79,7 @@ def alignment(
     ]
 
 
-def spread(block: FloatArray, rows: NDArray[np.int64] | None, n_clusters: int) -> FloatArray:
+def _spread(block: FloatArray, rows: NDArray[np.int64] | None, n_clusters: int) -> FloatArray:
     """`block` with its rows moved to `rows` of a taller table of zeros."""
     if rows is None:
         return block
@@ -41,7 +88,7 @@ def spread(block: FloatArray, rows: NDArray[np.int64] | None, n_clusters: int) -
     return taller
 
 
-def joined_extra(items: list[InfluenceEstimate]) -> tuple[FloatArray | None, float | None]:
+def _extra(items: list[InfluenceEstimate]) -> tuple[FloatArray | None, float | None]:
     """Block-diagonal extra covariance and its most cautious degrees of freedom."""
     if all(item.extra_covariance is None for item in items):
         return None, None
@@ -54,23 +101,7 @@ def joined_extra(items: list[InfluenceEstimate]) -> tuple[FloatArray | None, flo
     return extra, min(dfs) if dfs else None
 
 
-def joined_weights(items: list[InfluenceEstimate]) -> FloatArray | None:
-    """Extra weights side by side: the pieces of each estimate are its own."""
-    if all(item.extra_weights is None for item in items):
-        return None
-    from scipy.linalg import block_diag
-
-    return np.asarray(
-        block_diag(
-            *(
-                np.zeros((0, len(item))) if item.extra_weights is None else item.extra_weights
-                for item in items
-            )
-        )
-    )
-
-
-def joined_bounds(items: list[InfluenceEstimate]) -> FloatArray | None:
+def _bounds(items: list[InfluenceEstimate]) -> FloatArray | None:
     """Bounds of each quantity; unbounded where an estimate has none."""
     if all(item.bounds is None for item in items):
         return None
