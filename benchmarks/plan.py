@@ -11,6 +11,8 @@ from benchmarks.timing import main
 from cje import analyze_dataset, simulate
 from cje.analysis.pilot import plan_from_pilot
 from cje.analysis.plan import Design, Goal, JudgeQuality, UnitCosts, plan_study
+from cje.calibration import fit_reward_model
+from cje.data.folds import get_folds
 
 COSTS = UnitCosts(label=1.0, response=0.05)
 
@@ -58,6 +60,8 @@ def run(quick: bool = True) -> list[dict[str, Any]]:
                      "ok": abs(found - design.power) <= slack,
                      "note": f"{reps} repetitions, {design.n_labels} labels"})  # fmt: skip
     rows.append(_pilot(quality, reps // 2))
+    rows += [_fit_excess(shape, labels, reps) for shape in ("monotone", "non_monotone")
+             for labels in (50, 100, 200)]  # fmt: skip
     for row in rows:
         print(f"{'ok ' if row['ok'] else 'BAD'} {row['bar']:60s} {row['value']:.3f}  {row['note']}")
     return rows
@@ -75,6 +79,27 @@ def _pilot(quality: JudgeQuality, reps: int) -> dict[str, Any]:
     return {"bar": "plans from 50 pilot labels whose 80% range holds the right number of labels",
             "value": float(np.mean(held)), "limit": ">= 0.7", "ok": np.mean(held) >= 0.7,
             "note": f"point plan off by more than 5% in {np.mean(off):.0%} of pilots"}  # fmt: skip
+
+
+def _fit_excess(shape: str, labels: int, reps: int) -> dict[str, Any]:
+    """Out-of-fold errors of a calibration over those of the true curve, against 1 + 10 / L.
+
+    The pilot takes that factor out of the errors it sees (`cje.analysis.pilot`). It was fitted on the
+    monotone judge; the other shape checks it.
+    """
+    seen = true = 0.0
+    for seed in range(500_000, 500_000 + reps):
+        sim = simulate.policies_on_shared_prompts(labels, 1, labels, seed=seed, shape=shape)
+        data, y = sim.dataset, sim.dataset.oracle_label
+        folds = get_folds(data.prompt_id, 5, 42)
+        model = fit_reward_model(data.judge_score, y, folds=folds, n_folds=5)
+        seen += float(np.mean((y - model.predict_oof(data.judge_score, folds)) ** 2))
+        true += float(np.mean((y - simulate.true_curve(shape)(data.judge_score)) ** 2))
+    factor = 1.0 + 10.0 / labels
+    return {"bar": f"pilot's fit excess, {shape}, {labels} labels: measured / (1 + 10 / L)",
+            "value": seen / true / factor, "limit": "0.9-1.1",
+            "ok": abs(seen / true / factor - 1) <= 0.1,
+            "note": f"measured {seen / true:.3f}, {reps} repetitions"}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -39,6 +39,10 @@ def main() -> None:
                 score, label[mask], mask
             )
             seconds, value = time.perf_counter() - start, result.calibrated_scores
+        elif task == "stacked":
+            folds = np.arange(len(score)) % 5
+            value, _ = SIMCalibrator(config).transform(weight, score, fold_ids=folds)
+            seconds = time.perf_counter() - start
         else:
             value, _ = SIMCalibrator(config).transform(weight, score)
             seconds = time.perf_counter() - start
