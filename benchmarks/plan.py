@@ -84,8 +84,8 @@ def _pilot(quality: JudgeQuality, reps: int) -> dict[str, Any]:
 def _fit_excess(shape: str, labels: int, reps: int) -> dict[str, Any]:
     """Out-of-fold errors of a calibration over those of the true curve, against 1 + 10 / L.
 
-    The pilot takes that factor out of the errors it sees (`cje.analysis.pilot`). It was fitted on the
-    monotone judge; the other shape checks it.
+    The pilot takes that factor out of the errors it sees (`cje.analysis.pilot`). It was fitted on
+    the monotone judge; the other shape checks it.
     """
     seen = true = 0.0
     for seed in range(500_000, 500_000 + reps):
