@@ -44,6 +44,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "ece_coverage": (240, 7200),
     "small_labels": (240, 7200),
     "arena_figure": (240, 7200),
+    "judge_noise": (120, 1800),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }
