@@ -1,0 +1,68 @@
+"""The site builds in strict mode without a network, and its reference has every public name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cje
+
+ROOT = Path(__file__).resolve().parents[2]
+# Every connection is refused: a build that wants the network fails.
+_OFFLINE = """
+import socket, sys
+def refused(*_, **__):
+    raise OSError("no network in this test")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refused
+from mkdocs.__main__ import cli
+sys.exit(cli(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-c", _OFFLINE, "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+def _public() -> list[tuple[str, str]]:
+    """(name as offered, name as defined) of every public class and function."""
+    found = []
+    for info in pkgutil.iter_modules(cje.__path__):
+        module = importlib.import_module(f"cje.{info.name}")
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            kind = inspect.isclass(value) or inspect.isfunction(value)
+            if kind and value.__module__.startswith("cje"):  # not an alias of a foreign type
+                found.append((f"{module.__name__}.{name}", f"{value.__module__}.{name}"))
+    return found
+
+
+def test_the_reference_has_every_public_class_and_function(site: Path) -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in site.glob("api/**/*.html"))
+    anchors = set(re.findall(r'id="(cje[\w.]*)"', pages))
+    # The simulators are documented where they are offered: one level above their own files.
+    anchors |= {a.replace("cje.data.simulate", "cje.simulate") for a in anchors}
+    missing = [offered for offered, home in _public() if not {offered, home} & anchors]
+    assert missing == []
+
+
+def test_no_page_loads_anything_from_another_host(site: Path) -> None:
+    loaded = re.compile(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//|<link[^>]+href="https?://')
+    for page in site.rglob("*.html"):
+        found = loaded.findall(page.read_text(encoding="utf-8"))
+        assert [tag for tag in found if "canonical" not in tag] == [], page.name
