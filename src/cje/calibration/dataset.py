@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.calibration.judge import JudgeCalibrator
 from cje.calibration.result import CalibrationResult
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["calibrate_dataset", "calibrate_from_raw_data"]
-
-FloatArray = NDArray[np.float64]
 
 
 def calibrate_dataset(

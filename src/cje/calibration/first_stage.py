@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cje.kernels.arrays import FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
 from cje.kernels.smooth import natural_spline_basis
 
 __all__ = ["FirstStage", "RankSpline", "fit_first_stage"]
-
-FloatArray = NDArray[np.float64]
 
 MIN_KNOTS = 5  # fewer cannot follow one dip
 MAX_KNOTS = 8

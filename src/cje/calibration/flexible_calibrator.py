@@ -7,7 +7,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from cje.calibration.score_calibrator import FloatArray, ScoreCalibrator
+from cje.calibration.score_calibrator import ScoreCalibrator
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["FlexibleCalibrator"]
 

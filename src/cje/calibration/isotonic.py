@@ -14,17 +14,15 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from cje.calibration.checks import finite_column, float_array, is_number
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.projection import mean_one_projection, variance_safe_blend
 
 __all__ = ["EPS", "MEAN_TOL", "VAR_TOL", "calibrate_to_target_mean", "pav_blocks"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 EPS = 1e-12  # comparisons
 MEAN_TOL = 1e-10  # the mean is kept to this

@@ -12,8 +12,6 @@ from cje.calibration.checks import float_array, n_rows
 from cje.calibration.result import CalibrationResult, build_result
 from cje.calibration.reward_model import fit_reward_model
 from cje.calibration.score_calibrator import (
-    FloatArray,
-    IntArray,
     ScoreCalibrator,
     as_floats,
     check_labels,
@@ -27,6 +25,7 @@ from cje.calibration.score_calibrator import (
 from cje.data.codes import Codes
 from cje.data.folds import get_folds
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["CalibrationResult", "JudgeCalibrator"]
 

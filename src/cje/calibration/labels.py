@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from cje.calibration.checks import finite_column
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["LabelTable", "Rows"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _PROBE = 256
 

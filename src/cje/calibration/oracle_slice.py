@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.calibration.checks import bool_array, finite_column, float_array, is_number, n_rows
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
 from cje.kernels.smooth import natural_spline_basis
 
@@ -26,10 +27,6 @@ __all__ = [
     "projected_augmentation",
     "weight_given_score",
 ]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.int64]
 
 _PROJECTION = SimcalConfig(include_baseline=False)  # a function of the score, nothing raw
 _KNOTS = np.linspace(0.05, 0.95, 5)

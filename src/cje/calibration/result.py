@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.calibration.reward_model import CrossFittedRewardModel, RewardModel
 from cje.calibration.selection import ModeSelection
 from cje.inference.finding import Finding, Severity
+from cje.kernels.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from cje.calibration.judge import JudgeCalibrator
 
 __all__ = ["CalibrationResult", "FitQuality", "fit_quality"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 CLOSE = 0.1  # an error of at most this counts as covered
 LOW_R2 = 0.3

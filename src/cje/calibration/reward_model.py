@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.calibration.checks import finite_column, n_rows
 from cje.calibration.first_stage import FirstStage, fit_first_stage
@@ -23,12 +22,10 @@ from cje.calibration.selection import (
     select_mode,
 )
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["CrossFittedRewardModel", "RewardModel", "fit_reward_model"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MODES = ("auto", "monotone", "two_stage")
 _CHUNK = 16_384  # rows whose spline columns stay in cache

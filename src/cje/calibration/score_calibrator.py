@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -24,11 +24,9 @@ from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_mode
 from cje.calibration.selection import MIN_LABELS_TWO_STAGE
 from cje.data.folds import get_content_folds
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["ScoreCalibrator"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _FORMAT = "cje-score-calibrator"
 _VERSION = 1

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["ScoreCells"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _BUCKETS = 4096
 _PROBE = 1000

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.kernels.arrays import FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
 
 __all__ = ["MIN_LABELS_TWO_STAGE", "ModeSelection", "monotone_suffices", "select_mode"]
-
-FloatArray = NDArray[np.float64]
 
 MIN_LABELS_TWO_STAGE = 20
 REGIONS = ("low", "mid", "high")

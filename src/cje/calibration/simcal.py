@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.calibration.checks import finite_column, float_array, is_number, n_rows
 from cje.calibration.isotonic import pav_blocks
@@ -21,12 +21,11 @@ from cje.calibration.score_cells import ScoreCells
 from cje.calibration.stacking import FoldGrid, Shape, baseline_share, choose_shape, variance_mixture
 from cje.data.folds import get_content_folds
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_predict
 
 __all__ = ["SIMCalibrator", "SimcalConfig", "projection_influence"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Knots = tuple[FloatArray, FloatArray]
 
 OBJECTIVES = ("projection", "variance")

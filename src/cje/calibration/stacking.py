@@ -23,18 +23,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from cje.calibration.isotonic import pav_blocks
 from cje.calibration.score_cells import ScoreCells
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_predict
 from cje.kernels.simplex import simplex_qp
 
 __all__ = ["FoldGrid", "Shape", "baseline_share", "choose_shape", "variance_mixture"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _GROUPS = 1024  # cells of the cross-fitted comparison; the final fit uses every distinct score
 _TURNING_GROUPS = 64

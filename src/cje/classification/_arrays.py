@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from cje.data.arrays import float_array
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
     "BLOCK",
     "SUM_TOLERANCE",
-    "FloatArray",
-    "IntArray",
     "check_binary",
     "check_distribution",
     "check_multiclass",
@@ -27,9 +26,6 @@ __all__ = [
     "lookup",
     "top_class",
 ]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Wide enough for float32 softmax and for files rounded to four digits, far below any real defect.
 SUM_TOLERANCE = 1e-3

@@ -15,18 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.classification import brier, cumulative, ece
-from cje.classification._arrays import (
-    FloatArray,
-    check_binary,
-    check_multiclass,
-    check_whole_number,
-    top_class,
-)
+from cje.classification._arrays import check_binary, check_multiclass, check_whole_number, top_class
 from cje.classification.bins import BinSums
 from cje.classification.folded import cell_noise, folded_limits
 from cje.classification.smooth import smooth_ece, smooth_ece_limits
 from cje.errors import CJEError
 from cje.inference.intervals import Interval, check_level
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["Assessment", "NullReference", "assess", "null_reference"]
 

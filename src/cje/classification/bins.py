@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.classification._arrays import BLOCK, FloatArray, IntArray, check_whole_number
+from cje.classification._arrays import BLOCK, check_whole_number
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.binning import equal_mass_edges, equal_width_bins
 
 __all__ = ["BinSums", "Strategy", "binner", "cell_sums", "gap_sums"]

@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betaincinv, ndtri, stdtrit
 
-from cje.classification._arrays import FloatArray, check_binary
+from cje.classification._arrays import check_binary
 from cje.classification.bins import BinSums, binner, cell_sums
 from cje.classification.folded import skewed_quantile, standard_errors
+from cje.kernels.arrays import FloatArray
 from cje.kernels.isotonic import isotonic_fitted
 
 __all__ = [

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from cje.classification._arrays import FloatArray
 from cje.classification.parametric import (
     BetaCalibrator,
     SigmoidCalibrator,
@@ -22,6 +21,7 @@ from cje.classification.stepwise import (
 )
 from cje.classification.venn_abers import VennAbersCalibrator
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["CALIBRATORS", "Calibrator", "apply_calibrator", "fit_calibrator", "resolve_calibrator"]
 

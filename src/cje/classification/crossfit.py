@@ -14,8 +14,9 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from cje.classification._arrays import FloatArray, IntArray, check_distribution, lookup
+from cje.classification._arrays import check_distribution, lookup
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["OutOfSample", "base_classifier", "out_of_sample"]
 

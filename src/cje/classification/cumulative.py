@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from cje.classification._arrays import FloatArray, check_binary
+from cje.classification._arrays import check_binary
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = [
     "CalibrationTest",

@@ -11,19 +11,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification._arrays import (
-    FloatArray,
-    check_binary,
-    check_multiclass,
-    column_labels,
-    top_class,
-)
+from cje.classification._arrays import check_binary, check_multiclass, column_labels, top_class
 from cje.classification.bins import Strategy
 from cje.classification.brier import proportion_limits
 from cje.classification.ece import binary_cells
 from cje.errors import CJEError
 from cje.inference.curve import CalibrationCurve
 from cje.inference.intervals import check_level
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["calibration_curve", "class_wise_curves", "confidence_curve", "top_label_curves"]
 

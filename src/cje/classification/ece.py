@@ -21,16 +21,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification._arrays import (
-    FloatArray,
-    IntArray,
-    check_binary,
-    check_multiclass,
-    check_outcomes,
-    top_class,
-)
+from cje.classification._arrays import check_binary, check_multiclass, check_outcomes, top_class
 from cje.classification.bins import BinSums, Strategy, binner, cell_sums, gap_sums
 from cje.classification.folded import excess, standard_errors
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
     "class_wise_ece",

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from cje.classification import crossfit
-from cje.classification._arrays import FloatArray, IntArray, check_distribution, top_class
+from cje.classification._arrays import check_distribution, top_class
 from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     TopLabelMaps,
@@ -33,9 +33,9 @@ from cje.classification.m2b import (
 )
 from cje.errors import CJEError
 from cje.inference.finding import Finding, Severity
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["ClassWiseCalibrator", "ConfidenceCalibrator", "TopLabelCalibrator"]
-
 
 _ENOUGH_ROWS = 20_000
 

@@ -31,8 +31,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincinv, ndtr, ndtri
 
-from cje.classification._arrays import FloatArray
 from cje.classification.bins import BinSums
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["Noise", "cell_noise", "excess", "folded_limits", "skewed_quantile", "standard_errors"]
 

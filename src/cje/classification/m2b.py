@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.classification._arrays import FloatArray, IntArray
 from cje.classification.calibrators import Calibrator, apply_calibrator, fit_calibrator
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
     "TopLabelMaps",
@@ -39,7 +39,6 @@ __all__ = [
     "group_rows",
     "replace_top",
 ]
-
 
 _NOTHING = 1e-200  # a remainder so small cannot be scaled up without overflow
 

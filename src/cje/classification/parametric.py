@@ -22,7 +22,8 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from cje.classification._arrays import FloatArray, check_binary, check_scores, check_whole_number
+from cje.classification._arrays import check_binary, check_scores, check_whole_number
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["BetaCalibrator", "SigmoidCalibrator", "TemperatureCalibrator"]
 

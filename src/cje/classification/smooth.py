@@ -26,9 +26,10 @@ from numpy.typing import ArrayLike
 from scipy.fft import dct, idct
 from scipy.special import ndtr
 
-from cje.classification._arrays import FloatArray, check_binary
+from cje.classification._arrays import check_binary
 from cje.classification.folded import Noise, folded_limits
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["smooth_ece", "smooth_ece_at", "smooth_ece_limits"]
 

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from cje.classification._arrays import FloatArray, check_binary, check_scores, check_whole_number
+from cje.classification._arrays import check_binary, check_scores, check_whole_number
+from cje.kernels.arrays import FloatArray
 from cje.kernels.binning import mass_bins
 from cje.kernels.isotonic import (
     isotonic_centered_fit,

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from cje.classification._arrays import FloatArray, check_binary, check_scores
+from cje.classification._arrays import check_binary, check_scores
+from cje.kernels.arrays import FloatArray
 from cje.kernels.isotonic import pool_ties
 
 __all__ = ["VennAbersCalibrator"]

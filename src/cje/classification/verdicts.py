@@ -13,13 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification._arrays import (
-    FloatArray,
-    check_distribution,
-    check_weights,
-    lookup,
-    top_class,
-)
+from cje.classification._arrays import check_distribution, check_weights, lookup, top_class
 from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     apply_class_wise,
@@ -30,6 +24,7 @@ from cje.classification.m2b import (
 from cje.data.arrays import float_array
 from cje.data.judge_score import JudgeScores
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["VerdictCalibrator"]
 

@@ -45,7 +45,6 @@ app.command()(status)
 app.command()(validate)
 app.add_typer(survival_app, name="survival")
 
-
 # Typer carries its own copy of click in newer releases and imports click in older ones: the base of
 # its errors is found through one it exports.
 _UsageProblem: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

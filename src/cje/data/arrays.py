@@ -1,4 +1,4 @@
-"""Array types of the data layer, and the one way an array becomes an immutable column."""
+"""The one way an array becomes an immutable column."""
 
 from __future__ import annotations
 
@@ -8,20 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
-    "BoolArray",
-    "FloatArray",
-    "IntArray",
     "float_array",
     "float_column",
     "frozen",
     "int_column",
 ]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 def frozen(values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from cje.data import columns
-from cje.data.arrays import BoolArray, FloatArray, IntArray
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.judge_score import MAX_VARIANCE
@@ -19,6 +18,7 @@ from cje.data.problems import BadRows, Origin
 from cje.data.raters import RaterLabels
 from cje.data.scale import Scale, infer_scale
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["Assembly", "LongLabels", "Wishes"]
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.data.arrays import BoolArray, IntArray, frozen
+from cje.data.arrays import frozen
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, IntArray
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.data.arrays import FloatArray, IntArray, float_array, float_column, frozen, int_column
+from cje.data.arrays import float_array, float_column, frozen, int_column
 from cje.data.codes import Codes, Strings
 from cje.data.judge_score import MAX_VARIANCE
 from cje.data.raters import RaterLabels, position_in_group
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import polars as pl

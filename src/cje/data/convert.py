@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import polars as pl
 
-from cje.data.arrays import BoolArray
 from cje.data.fields import Leaf, Plan, kind_of
 from cje.data.problems import BadRows
+from cje.kernels.arrays import BoolArray
 
 __all__ = [
     "CANONICAL_TYPES",

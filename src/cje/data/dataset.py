@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.data import columns
-from cje.data.arrays import BoolArray, FloatArray, IntArray, frozen
+from cje.data.arrays import frozen
 from cje.data.codes import Codes, Strings
 from cje.data.raters import RaterLabels
 from cje.data.scale import UNIT, Scale
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,8 +10,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import FloatArray, float_array
+from cje.data.arrays import float_array
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["MAX_VARIANCE", "JudgeScore", "JudgeScores"]
 

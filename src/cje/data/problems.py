@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cje.data.arrays import BoolArray, IntArray
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, IntArray
 
 __all__ = ["BadRows", "Origin", "Piece"]
 

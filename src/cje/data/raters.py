@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import FloatArray, IntArray, float_column, int_column
+from cje.data.arrays import float_column, int_column
 from cje.data.codes import Codes
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["RaterLabels", "position_in_group"]
 

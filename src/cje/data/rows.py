@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cje.data.arrays import BoolArray
 from cje.data.convert import CANONICAL_TYPES
 from cje.data.fields import Leaf, Plan, kind_of
 from cje.data.problems import BadRows
+from cje.kernels.arrays import BoolArray
 
 __all__ = ["LeafSurvey", "rows_frame"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cje.data.arrays import FloatArray, IntArray
 from cje.data.codes import Codes
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from cje.data.dataset import Dataset

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import BoolArray, FloatArray
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray
 
 __all__ = ["UNIT", "Scale", "infer_scale"]
 

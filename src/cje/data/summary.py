@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cje.data.arrays import BoolArray, FloatArray, IntArray
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from cje.data.dataset import Dataset

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from cje.data.arrays import BoolArray
 from cje.data.convert import POLARS_FAILURES, canonical_frame, leaves_of_schema, path_expression
 from cje.data.fields import Leaf, Plan, kind_of
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray
 
 __all__ = ["CsvTable", "FrameTable", "Loaded", "ParquetTable", "RowsTable", "Table", "csv_header"]
 

@@ -1,11 +1,12 @@
-"""The two array types that every kernel speaks."""
+"""The array types that every layer speaks."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatArray", "IntArray"]
+__all__ = ["BoolArray", "FloatArray", "IntArray"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]

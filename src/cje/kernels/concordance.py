@@ -10,13 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["PairCounts", "concordance_pairs"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-BoolArray = NDArray[np.bool_]
 
 
 class PairCounts(NamedTuple):

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "CoxFit",
@@ -21,10 +22,6 @@ __all__ = [
     "cox_score_residuals",
     "risk_sets",
 ]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-BoolArray = NDArray[np.bool_]
 
 
 class RiskSets(NamedTuple):

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.kernels.arrays import BoolArray, FloatArray
+
 __all__ = [
     "StepFunction",
     "censoring_influence",
@@ -19,9 +21,6 @@ __all__ = [
     "km_influence",
     "pseudo_observations",
 ]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 class StepFunction(NamedTuple):

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.errors import CJEError
 from cje.inference.finding import Finding, Severity
+from cje.kernels.arrays import FloatArray
 
 __all__ = [
     "generated_vs_rescored_canary",
@@ -22,8 +23,6 @@ __all__ = [
     "replicate_noise_canary",
     "self_ratio_canary",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def _finite(name: str, values: ArrayLike, ndim: int) -> FloatArray:

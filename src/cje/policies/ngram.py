@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.models import JSON, BadOutputError, Usage
 from cje.policies.answers import Generation, LogProb
 from cje.policies.ngram_model import EOS_ID, UNK_ID, NgramModel
 
 __all__ = ["NgramPolicy", "read_corpus"]
-
-FloatArray = NDArray[np.float64]
 
 
 class NgramPolicy:

@@ -10,13 +10,12 @@ from hashlib import sha256
 from importlib.resources import files
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["BOS", "EOS", "UNK", "NgramModel", "embedded_corpus", "split_words"]
 
-FloatArray = NDArray[np.float64]
 EOS, BOS, UNK = "</s>", "<s>", "<unk>"
 EOS_ID, BOS_ID, UNK_ID = 0, 1, 2
 # A word or a sign with the space before it; any other space alone. Joined, they give the text back.

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.models import JSON, ModelCallError, gather_bounded, run_sync, with_retries
 from cje.policies.answers import Generation, LogProb
 from cje.policies.config import PolicyConfig
@@ -18,8 +18,6 @@ from cje.policies.ngram import NgramPolicy, read_corpus
 from cje.policies.ngram_model import NgramModel
 
 __all__ = ["MultiTargetSampler", "PolicyRunner", "make_multi_sampler", "make_runner"]
-
-FloatArray = NDArray[np.float64]
 
 
 class PolicyRunner(Protocol):

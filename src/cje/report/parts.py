@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.inference import CalibrationCurve, Finding
+from cje.kernels.arrays import FloatArray
 
 __all__ = [
     "Answer",
@@ -32,8 +32,6 @@ __all__ = [
     "Series",
     "Table",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-__all__ = ["ErrorBand", "error_band", "gaussian_draws", "weighted_quantile_of"]
+from cje.kernels.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
+__all__ = ["ErrorBand", "error_band", "gaussian_draws", "weighted_quantile_of"]
 
 
 class ErrorBand(NamedTuple):

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.errors import CJEError
 from cje.inference.intervals import Interval, check_level
+from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.kernels.kaplan_meier import pseudo_observations
 from cje.kernels.local_linear import LocalLinear, local_linear, smoother_matrix
@@ -26,8 +27,6 @@ from cje.survival.sample import (
 )
 
 __all__ = ["CalibrationDraws", "bootstrap_calibration"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

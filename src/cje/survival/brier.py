@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import censoring_influence
 from cje.survival.censoring import censoring_findings
 from cje.survival.observed import event_free, ipcw_weights
@@ -19,8 +20,6 @@ from cje.survival.sample import (
 )
 
 __all__ = ["brier_score", "integrated_brier_score"]
-
-FloatArray = NDArray[np.float64]
 
 
 def brier_score(

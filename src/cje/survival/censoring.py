@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from cje.inference.finding import Finding, Severity
+from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.kernels.smooth import natural_spline_basis
 from cje.survival.sample import SurvivalSample
@@ -16,7 +16,6 @@ from cje.survival.slope import from_survival
 
 __all__ = ["CensoringTest", "censoring_findings", "censoring_test", "spline_of_risk"]
 
-FloatArray = NDArray[np.float64]
 # Harrell's knot positions for 3, 4 and 5 knots.
 KNOTS = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}
 

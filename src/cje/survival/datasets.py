@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError, require_extra
+from cje.kernels.arrays import BoolArray, FloatArray
 
 __all__ = ["DATASETS", "RealData", "load_dataset"]
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 DATASETS = ("rossi", "gbsg2", "flchain", "whas500", "veterans")
 
 

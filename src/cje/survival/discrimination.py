@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.kernels.concordance import PairCounts, concordance_pairs
 from cje.kernels.kaplan_meier import censoring_influence, censoring_survival
 from cje.survival.observed import event_free, ipcw_weights
@@ -13,8 +14,6 @@ from cje.survival.result import MetricEstimate, logit_interval, standard_error
 from cje.survival.sample import SurvivalSample, check_horizon, check_real, survival_sample
 
 __all__ = ["harrell_c", "time_dependent_auc", "uno_c"]
-
-FloatArray = NDArray[np.float64]
 
 
 def harrell_c(

@@ -10,6 +10,7 @@ from scipy.special import chdtrc
 
 from cje.errors import CJEError
 from cje.inference.intervals import Interval, check_level
+from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import km_influence
 from cje.survival.bands import gaussian_draws
 from cje.survival.brier import check_matrix, check_times
@@ -24,8 +25,6 @@ from cje.survival.sample import (
 )
 
 __all__ = ["d_calibration", "km_calibration"]
-
-FloatArray = NDArray[np.float64]
 
 
 def d_calibration(

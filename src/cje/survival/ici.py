@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.inference.curve import CalibrationCurve
 from cje.inference.finding import Finding, Severity
 from cje.inference.intervals import Interval, check_level
+from cje.kernels.arrays import FloatArray
 from cje.survival.bands import ErrorBand, error_band, weighted_quantile_of
 from cje.survival.censoring import censoring_findings
 from cje.survival.observed import Method, ObservedRisk, observed_risk
@@ -17,8 +18,6 @@ from cje.survival.result import MetricEstimate
 from cje.survival.sample import check_horizon, check_probabilities, survival_sample
 
 __all__ = ["CalibrationIndex", "calibration_curve", "integrated_calibration_index"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

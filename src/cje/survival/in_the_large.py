@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cje.errors import CJEError
 from cje.inference.finding import Finding, Severity
+from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import pseudo_observations
 from cje.survival.censoring import censoring_findings
 from cje.survival.result import MetricEstimate, log_interval, standard_error
@@ -24,7 +25,6 @@ from cje.survival.sample import (
 
 __all__ = ["calibration_in_the_large", "observed_expected_at_horizon"]
 
-FloatArray = NDArray[np.float64]
 Expected = Literal["cumulative_hazard", "one_minus_survival"]
 
 

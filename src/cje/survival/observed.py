@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError, require_extra
+from cje.kernels.arrays import BoolArray, FloatArray
 from cje.kernels.cox import cox_fit, cox_hazard_influence, risk_sets
 from cje.kernels.kaplan_meier import censoring_survival, pseudo_observations
 from cje.kernels.local_linear import LocalLinear, local_linear, smoother_matrix
@@ -23,8 +23,6 @@ from cje.survival.slope import from_survival
 
 __all__ = ["METHODS", "Method", "ObservedRisk", "observed_risk"]
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Method = Literal["pseudo", "ipcw", "cox_rcs", "naive"]
 
 

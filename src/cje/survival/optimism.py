@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray
 from cje.survival.discrimination import harrell_c
 from cje.survival.ici import integrated_calibration_index
 from cje.survival.in_the_large import calibration_in_the_large
@@ -17,9 +17,6 @@ from cje.survival.sample import check_horizon, check_real, survival_sample
 from cje.survival.slope import calibration_slope, from_survival
 
 __all__ = ["OptimismCorrected", "SurvivalModel", "model_metrics", "optimism_corrected"]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 class SurvivalModel(Protocol):

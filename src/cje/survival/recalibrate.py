@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_baseline, risk_sets
 from cje.kernels.kaplan_meier import StepFunction
 from cje.survival.sample import check_real, survival_sample
 from cje.survival.slope import calibration_slope
 
 __all__ = ["BaselineHazard", "Recalibration", "fit_baseline", "recalibrate"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

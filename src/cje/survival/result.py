@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from cje.inference.finding import Finding
 from cje.inference.intervals import Interval, check_level
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["MetricEstimate", "log_interval", "logit_interval", "normal_interval", "standard_error"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.data.arrays import float_array
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray
 
 __all__ = [
     "SurvivalSample",
@@ -21,9 +22,6 @@ __all__ = [
     "open_unit",
     "survival_sample",
 ]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, cox_score_residuals, risk_sets
 from cje.survival.result import MetricEstimate, normal_interval, standard_error
 from cje.survival.sample import check_probabilities, check_real, open_unit, survival_sample
 
 __all__ = ["calibration_slope", "from_survival"]
-
-FloatArray = NDArray[np.float64]
 
 
 def from_survival(

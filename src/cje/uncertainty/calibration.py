@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.calibration.checks import float_array
 from cje.data.folds import get_content_folds
 from cje.data.judge_score import MAX_VARIANCE, JudgeScore, JudgeScores
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "calibrate_variance_gamma",
 ]
 
-FloatArray = NDArray[np.float64]
 # Outside this band the judge's stated variances mislead by more than a factor of two.
 _BELIEVABLE = (0.5, 2.0)
 

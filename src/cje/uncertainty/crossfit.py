@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["CrossFit", "Located", "fit_calibration", "lines_without_fold"]
 
 _PRIOR_MEAN, _PRIOR_PRECISION = 0.5, 16.0
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.data.judge_score import JudgeScore, JudgeScores
 from cje.diagnostics.overlap import effective_sample_size
 from cje.inference import InfluenceEstimate
+from cje.kernels.arrays import FloatArray
 from cje.uncertainty.calibration import Gamma, apply_variance_scaling, calibrate_variance_gamma
 from cje.uncertainty.config import UncertaintyEstimatorConfig
 from cje.uncertainty.crossfit import CrossFit, Located, fit_calibration
@@ -37,8 +38,6 @@ from cje.uncertainty.shrinkage import (
 from cje.uncertainty.weighted_value import WeightedValue
 
 __all__ = ["UncertaintyAwareDRCPO"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.calibration.checks import float_array
 from cje.data.folds import get_content_folds, get_folds
 from cje.data.judge_score import JudgeScore, JudgeScores
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.uncertainty.calibration import as_judge_scores, check_labels
 from cje.uncertainty.config import UncertaintyEstimatorConfig
 
 __all__ = ["Inputs", "check_inputs"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 FreshIds = Mapping[str, Sequence[str]] | Sequence[Sequence[str]]
 FreshScores = Mapping[str, JudgeScores] | Sequence[JudgeScores | Sequence[JudgeScore]]
 

@@ -6,17 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.calibration.checks import is_number
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.uncertainty.calibration import Gamma
 from cje.uncertainty.shrinkage import checked_columns
 
 __all__ = ["UncertaintyReport", "create_uncertainty_report"]
 
-FloatArray = NDArray[np.float64]
 _TOP_SHARES = (0.01, 0.05, 0.10)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.inference import Finding, InfluenceEstimate, Severity
+from cje.kernels.arrays import FloatArray
 from cje.report.parts import Part
 from cje.uncertainty.calibration import Gamma
 from cje.uncertainty.config import UncertaintyEstimatorConfig
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from cje.uncertainty.estimator import PolicyFit
 
 __all__ = ["MultiPolicyUncertaintyResult", "build_result"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

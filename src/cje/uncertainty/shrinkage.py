@@ -27,11 +27,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.calibration.checks import float_array
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = [
     "Shrinkage",
@@ -43,8 +44,6 @@ __all__ = [
     "first_order_shrinkage",
     "optimal_lambda",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.kernels.clusters import cluster_sums
 from cje.uncertainty.config import UncertaintyEstimatorConfig
 from cje.uncertainty.crossfit import CrossFit, Located, lines_without_fold
@@ -13,7 +13,6 @@ from cje.uncertainty.inputs import Inputs
 
 __all__ = ["WeightedValue", "label_correction"]
 
-FloatArray = NDArray[np.float64]
 # One label that is nearly the whole sum says nothing about its own spread.
 _MAX_LEVERAGE = 0.9
 

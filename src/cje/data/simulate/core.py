@@ -8,14 +8,13 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = [
-    "FloatArray",
     "Labelling",
     "Shape",
     "Simulation",
@@ -29,7 +28,6 @@ __all__ = [
     "true_curve",
 ]
 
-FloatArray = NDArray[np.float64]
 Shape = Literal["monotone", "non_monotone", "mild_dip"]
 Labelling = Literal["mcar", "mar"]
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from cje.data.dataset import Dataset
 from cje.data.simulate.core import (
-    FloatArray,
     Labelling,
     Shape,
     Simulation,
@@ -22,6 +21,7 @@ from cje.data.simulate.core import (
     true_curve,
 )
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["logged_with_logprobs"]
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from cje.data.dataset import Dataset
 from cje.data.simulate.core import (
-    FloatArray,
     Labelling,
     Shape,
     Simulation,
@@ -22,6 +21,7 @@ from cje.data.simulate.core import (
     true_curve,
 )
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["length_biased_judge", "policies_on_shared_prompts", "skewed_outcomes"]
 

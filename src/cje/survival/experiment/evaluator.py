@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray
 from cje.survival.brier import brier_score, integrated_brier_score
 from cje.survival.discrimination import harrell_c, time_dependent_auc, uno_c
 from cje.survival.distribution import d_calibration, km_calibration
@@ -18,9 +18,6 @@ from cje.survival.in_the_large import calibration_in_the_large, observed_expecte
 from cje.survival.slope import calibration_slope, from_survival
 
 __all__ = ["METRICS", "FittedModel", "MetricEvaluator", "MetricResult"]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 class FittedModel(Protocol):

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError, require_extra
+from cje.kernels.arrays import BoolArray, FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.survival.recalibrate import BaselineHazard, fit_baseline
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from cje.survival.experiment.evaluator import MetricEvaluator, MetricResult
 
 __all__ = ["CoxPHBaseline", "KnownRisk", "ProportionalHazards", "RandomSurvivalForestBaseline"]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 class ProportionalHazards(ABC):

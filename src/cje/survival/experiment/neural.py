@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError, require_extra
+from cje.kernels.arrays import BoolArray, FloatArray
 from cje.survival.experiment.models import ProportionalHazards
 
 __all__ = ["NeuralCox"]
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 class NeuralCox(ProportionalHazards):

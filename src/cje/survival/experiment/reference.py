@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from cje.kernels.arrays import FloatArray
 from cje.survival.experiment.simulate import SimulatedData, simulate_survival
 
 __all__ = ["Reference", "dependent_censoring", "perfect_model"]
-
-FloatArray = NDArray[np.float64]
 
 
 class Reference(NamedTuple):

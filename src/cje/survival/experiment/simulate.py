@@ -11,12 +11,11 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray
 from cje.survival.experiment.config import ScenarioName
 
 __all__ = ["SimulatedData", "simulate_survival"]
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 N_PREDICTIVE, N_NOISE = 10, 10
 N_CATEGORICAL, N_LEVELS = 5, 10
 
