@@ -6,8 +6,9 @@ first use, so that an estimator that needs `fit_reward_model` does not pay for s
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cje._lazy import lazy_names
 
 if TYPE_CHECKING:
     from cje.calibration.dataset import calibrate_dataset as calibrate_dataset
@@ -52,12 +53,4 @@ _HOME = {
 
 __all__ = sorted(_HOME)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"cje.calibration.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'cje.calibration' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOME)
+__getattr__, __dir__ = lazy_names(__name__, _HOME, __all__)

@@ -5,8 +5,9 @@ Names load on first use: the metrics need NumPy and SciPy alone, the estimators 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cje._lazy import lazy_names
 
 if TYPE_CHECKING:
     from cje.classification.assessment import Assessment as Assessment
@@ -97,12 +98,4 @@ _HOME = {
 
 __all__ = sorted(_HOME)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"cje.classification.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'cje.classification' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME, __all__)

@@ -5,8 +5,9 @@ Names load on first use: `cje.data.folds` must not pull in the readers (and with
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cje._lazy import lazy_names
 
 if TYPE_CHECKING:
     from cje.data.codes import Codes as Codes
@@ -39,12 +40,4 @@ _HOME = {
 
 __all__ = sorted(_HOME)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"cje.data.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'cje.data' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOME)
+__getattr__, __dir__ = lazy_names(__name__, _HOME, __all__)

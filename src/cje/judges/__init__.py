@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cje._lazy import lazy_names
 from cje.judges.base import Judge, check_samples
 from cje.judges.config import JudgeConfig
 from cje.judges.label_slice import LabelSlice, draw_label_slice
@@ -44,6 +44,9 @@ __all__ = [
     "parse_verdict",
     "template_names",
 ]
+_HOME = {"APIJudge": "api"}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME, __all__)
 
 
 def make_judge(config: JudgeConfig | Mapping[str, Any]) -> Judge:
@@ -61,9 +64,3 @@ def make_judge(config: JudgeConfig | Mapping[str, Any]) -> Judge:
         variance=parsed.variance,
         seed=parsed.seed,
     )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "APIJudge":
-        return importlib.import_module("cje.judges.api").APIJudge
-    raise AttributeError(f"module 'cje.judges' has no attribute {name!r}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cje._lazy import lazy_names
 from cje.policies.answers import Generation, LogProb
 from cje.policies.canaries import (
     generated_vs_rescored_canary,
@@ -43,8 +43,4 @@ __all__ = [
 ]
 _HOME = {"APIPolicyRunner": "api", "Capability": "probe"}
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"cje.policies.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'cje.policies' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__, _HOME, __all__)

@@ -1,0 +1,32 @@
+"""Public names that load on first use, so that importing a package costs next to nothing."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(
+    package: str, home: Mapping[str, str], public: Sequence[str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A package's ``__getattr__`` and ``__dir__`` (PEP 562).
+
+    Parameters
+    ----------
+    package : str
+        The package's ``__name__``.
+    home : mapping
+        Public name -> the module below the package that defines it.
+    public : sequence of str
+        The package's ``__all__``, which ``dir`` shows.
+    """
+
+    def load(name: str) -> Any:
+        if name in home:
+            return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return load, lambda: sorted(public)
