@@ -50,7 +50,8 @@ def _methods(value: type) -> list[str]:
 
 def surface() -> list[str]:
     """One line a public name, sorted by module."""
-    names = ["cje", *(f"cje.{info.name}" for info in pkgutil.iter_modules(cje.__path__))]
+    below = (info.name for info in pkgutil.iter_modules(cje.__path__))
+    names = ["cje", *(f"cje.{name}" for name in below if not name.startswith("_"))]
     lines = []
     for module_name in names:
         module = importlib.import_module(module_name)

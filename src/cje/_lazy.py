@@ -6,8 +6,6 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["lazy_names"]
-
 
 def lazy_names(
     package: str, home: Mapping[str, str], public: Sequence[str]
