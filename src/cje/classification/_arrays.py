@@ -24,7 +24,9 @@ __all__ = [
     "column_labels",
     "encode_labels",
     "lookup",
+    "row_shares",
     "top_class",
+    "top_outcome",
 ]
 
 # Wide enough for float32 softmax and for files rounded to four digits, far below any real defect.
@@ -247,7 +249,18 @@ def check_whole_number(value: Any, name: str, *, minimum: int = 1) -> int:
     return int(value)
 
 
+def row_shares(n: int, w: FloatArray | None) -> FloatArray:
+    """Each row's share of the weight; they sum to one."""
+    return np.full(n, 1.0 / n) if w is None else w / w.sum()
+
+
 def top_class(p: FloatArray) -> tuple[IntArray, FloatArray]:
     """Most probable class of each row (the first among equals) and its probability."""
     labels = np.argmax(p, axis=1)
     return labels, p[np.arange(len(p)), labels]
+
+
+def top_outcome(codes: IntArray, p: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """`top_class`, and whether it is the row's own class `codes` (1) or not (0)."""
+    labels, score = top_class(p)
+    return labels, score, (labels == codes).astype(np.float64)

@@ -15,9 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.classification import brier, cumulative, ece
-from cje.classification._arrays import check_binary, check_multiclass, check_whole_number, top_class
+from cje.classification._arrays import (
+    check_binary,
+    check_multiclass,
+    check_whole_number,
+    top_outcome,
+)
 from cje.classification.bins import BinSums
 from cje.classification.folded import cell_noise, folded_limits
+from cje.classification.proportions import proportion_limits, simultaneous_limits
 from cje.classification.smooth import smooth_ece, smooth_ece_limits
 from cje.errors import CJEError
 from cje.inference.intervals import Interval, check_level
@@ -102,10 +108,9 @@ def _mce(
     """Below, some bin must have its gap: simultaneous limits. Above, one bin has it: pointwise."""
     cells = ece.binary_cells(y, p, w, n_bins, strategy)
     error = (1.0 - level) / 2.0
-    joint = -np.expm1(np.log1p(-error) / len(cells.cell)) / 2.0
-    low, high = brier.proportion_limits(cells, joint)
+    low, high = simultaneous_limits(cells, error / 2.0)
     below = np.maximum(np.maximum(low - cells.mean_p, cells.mean_p - high), 0.0).max()
-    low, high = brier.proportion_limits(cells, error)
+    low, high = proportion_limits(cells, error)
     above = np.maximum(cells.mean_p - low, high - cells.mean_p).max()
     return float(below), float(above)
 
@@ -113,8 +118,8 @@ def _mce(
 def _confidence(
     codes: Any, p: Any, w: Any, level: float, n_bins: int = 15, strategy: str = "uniform"
 ) -> Limits:
-    top, score = top_class(p)
-    return _ece((top == codes).astype(np.float64), score, w, level, n_bins, strategy)
+    _, score, right = top_outcome(codes, p)
+    return _ece(right, score, w, level, n_bins, strategy)
 
 
 def _top_label(

@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import betaincinv, ndtri, stdtrit
+from scipy.special import ndtri, stdtrit
 
-from cje.classification._arrays import check_binary
+from cje.classification._arrays import check_binary, row_shares
 from cje.classification.bins import BinSums, binner, cell_sums
 from cje.classification.folded import skewed_quantile, standard_errors
-from cje.kernels.arrays import FloatArray
+from cje.classification.proportions import simultaneous_limits
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_fitted
 
 __all__ = [
@@ -101,7 +102,7 @@ def brier_limits(
     y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
 ) -> tuple[float, float]:
     """t limits for the mean loss, cut to [0, 1]."""
-    share = np.full(len(p), 1.0 / len(p)) if w is None else w / w.sum()
+    share = row_shares(len(p), w)
     loss = (p - y) ** 2
     value = float(share @ loss)
     rows = 1.0 / float(share @ share)
@@ -109,18 +110,6 @@ def brier_limits(
     variance = float(share**2 @ (loss - value) ** 2) + 2.0 / rows**2
     reach = float(stdtrit(max(rows - 1.0, 1.0), 0.5 + level / 2.0)) * np.sqrt(variance)
     return max(value - reach, 0.0), min(value + reach, 1.0)
-
-
-def proportion_limits(cells: BinSums, error: float) -> tuple[FloatArray, FloatArray]:
-    """Clopper-Pearson limits for the mean outcome of each cell, `error` outside on each side."""
-    n = cells.effective
-    ones = n * cells.mean_y
-    inside_low, inside_high = ones > 1e-9, n - ones > 1e-9
-    low = np.where(inside_low, betaincinv(np.maximum(ones, 1e-9), n - ones + 1.0, error), 0.0)
-    high = np.where(
-        inside_high, betaincinv(ones + 1.0, np.maximum(n - ones, 1e-9), 1.0 - error), 1.0
-    )
-    return low, high
 
 
 def _isotonic_band(
@@ -131,12 +120,8 @@ def _isotonic_band(
     In equal-mass bins the mean outcome has simultaneous limits. An increasing function is, in a
     bin, at least its mean in the bin below and at most its mean in the bin above.
     """
-    n_bins = _band_bins(len(p))
-    bins = binner(p, n_bins, "quantile", w)(p)
-    cells = cell_sums(y, p, w, bins, n_bins)
-    # Sidak: the bins are independent given the scores.
-    each = -np.expm1(np.log1p(-2.0 * error) / len(cells.cell)) / 2.0
-    low, high = proportion_limits(cells, each)
+    cells, bins = _band_cells(y, p, w)
+    low, high = simultaneous_limits(cells, error)
     low = np.maximum.accumulate(low)
     high = np.minimum.accumulate(high[::-1])[::-1]
     from_below = np.concatenate(([0.0], low[:-1]))
@@ -157,14 +142,14 @@ def miscalibration_limits(
     error = (1.0 - level) / 2.0
     low, high = _isotonic_band(y, p, w, error)
     farthest = np.maximum(np.abs(p - low), np.abs(high - p))
-    n_bins = _band_bins(len(p))
-    cells = cell_sums(y, p, w, binner(p, n_bins, "quantile", w)(p), n_bins)
-    return _squares_lower(cells, error), float(np.average(farthest**2, weights=w))
+    return _squares_lower(_band_cells(y, p, w)[0], error), float(np.average(farthest**2, weights=w))
 
 
-def _band_bins(n: int) -> int:
-    """Bins of the band: their width and their noise shrink together."""
-    return max(2, int(np.rint(np.cbrt(n))))
+def _band_cells(y: FloatArray, p: FloatArray, w: FloatArray | None) -> tuple[BinSums, IntArray]:
+    """The band's equal-mass bins, whose width and noise shrink together; and each row's bin."""
+    n_bins = max(2, int(np.rint(np.cbrt(len(p)))))
+    bins = binner(p, n_bins, "quantile", w)(p)
+    return cell_sums(y, p, w, bins, n_bins), bins
 
 
 def _squares_lower(cells: BinSums, error: float) -> float:

@@ -18,9 +18,7 @@ from cje.classification._arrays import check_distribution, lookup
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 
-__all__ = ["OutOfSample", "base_classifier", "out_of_sample"]
-
-_WHERE = "predict_proba of the base classifier"
+__all__ = ["OutOfSample", "base_classifier", "base_proba", "out_of_sample"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,13 @@ class OutOfSample:
 def base_classifier(estimator: Any) -> Any:
     """The classifier to calibrate; logistic regression where none is given."""
     return LogisticRegression(max_iter=1000) if estimator is None else estimator
+
+
+def base_proba(estimator: Any, X: Any) -> FloatArray:
+    """The classifier's distributions, checked: it may be anybody's."""
+    return check_distribution(
+        estimator.predict_proba(X), where="predict_proba of the base classifier"
+    )
 
 
 def out_of_sample(
@@ -105,7 +110,7 @@ def _prefit(estimator: Any, X: Any, y: NDArray[Any], w: FloatArray | None) -> Ou
             hint="fit it first, or give cv a number of folds",
         )
     classes = np.asarray(estimator.classes_)
-    proba = check_distribution(estimator.predict_proba(X), where=_WHERE)
+    proba = base_proba(estimator, X)
     return OutOfSample(estimator, classes, proba, lookup(y, classes), w)
 
 
@@ -126,7 +131,7 @@ def _crossfit(
         if len(test) == 0:
             raise CJEError("the calibration set is empty: a split of cv has no test rows")
         last = _fit(estimator, X, y, w, train)
-        proba = check_distribution(last.predict_proba(_safe_indexing(X, test)), where=_WHERE)
+        proba = base_proba(last, _safe_indexing(X, test))
         # A fold may lack a class; its column is then zero.
         full = np.zeros((len(test), len(classes)))
         full[:, lookup(np.asarray(last.classes_), classes)] = proba
@@ -146,11 +151,11 @@ def _splits(
     X: Any, y: NDArray[Any], codes: IntArray, groups: Any, cv: Any, random_state: Any
 ) -> list[Any]:
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        smallest = int(np.bincount(codes).max())
-        if cv < 2 or smallest < cv:
+        largest = int(np.bincount(codes).max())
+        if cv < 2 or largest < cv:
             raise CJEError(
                 f"cv={cv} folds need cv >= 2 and a class with at least that many rows; the "
-                f"largest class has {smallest} rows, of n_samples={len(y)}",
+                f"largest class has {largest} rows, of n_samples={len(y)}",
                 hint="use fewer folds, a splitter, or a frozen estimator",
             )
         shuffle = random_state is not None

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from cje.classification._arrays import check_binary
+from cje.classification._arrays import check_binary, row_shares
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 
@@ -162,7 +162,7 @@ def _path_limits(
     projected. Above: the excursion is the value at one place (or the difference of two), so a
     pointwise band is enough.
     """
-    share = np.full(len(p), 1.0 / len(p)) if w is None else w / w.sum()
+    share = row_shares(len(p), w)
     squares = float(share @ share)
     # Two pseudo-rows' worth of variance: outcomes that all agree are not noiseless.
     sd = float(np.sqrt((share**2) @ (y - p) ** 2 + 2.0 * squares**2))

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification._arrays import check_binary, check_multiclass, column_labels, top_class
+from cje.classification._arrays import check_binary, check_multiclass, column_labels, top_outcome
 from cje.classification.bins import Strategy
-from cje.classification.brier import proportion_limits
 from cje.classification.ece import binary_cells
+from cje.classification.proportions import proportion_limits, simultaneous_limits
 from cje.errors import CJEError
 from cje.inference.curve import CalibrationCurve
 from cje.inference.intervals import check_level
@@ -40,10 +40,11 @@ def _curve(
     cells = binary_cells(y, p, w, n_bins, strategy)
     error = (1.0 - check_level(level)) / 2.0
     if band == "simultaneous":
-        error = -np.expm1(np.log1p(-2.0 * error) / len(cells.cell)) / 2.0
-    elif band != "pointwise":
+        low, high = simultaneous_limits(cells, error)
+    elif band == "pointwise":
+        low, high = proportion_limits(cells, error)
+    else:
         raise CJEError("unknown band", value=band, hint="simultaneous or pointwise")
-    low, high = proportion_limits(cells, error)
     return CalibrationCurve(
         x=cells.mean_p,
         observed=cells.mean_y,
@@ -110,9 +111,9 @@ def confidence_curve(
     Parameters as in `calibration_curve` and `confidence_ece`.
     """
     codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
-    top, score = top_class(p)
+    _, score, right = top_outcome(codes, p)
     return _curve(
-        (top == codes).astype(np.float64), score, w, n_bins, strategy, level, band,
+        right, score, w, n_bins, strategy, level, band,
         _TOP_WORDS | {"title": title},
     )  # fmt: skip
 
@@ -134,12 +135,12 @@ def top_label_curves(
     """
     codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
     names = column_labels(np.asarray(y_true), p.shape[1], labels).tolist()
-    top, score = top_class(p)
+    top, score, right = top_outcome(codes, p)
     curves = {}
     for k in np.unique(top if w is None else top[w > 0.0]).tolist():
         rows = top == k
         curves[names[k]] = _curve(
-            (codes[rows] == k).astype(np.float64), score[rows], None if w is None else w[rows],
+            right[rows], score[rows], None if w is None else w[rows],
             n_bins, strategy, level, band,
             _TOP_WORDS | {"title": f"predicted: {names[k]}"},
         )  # fmt: skip

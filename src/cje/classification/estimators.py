@@ -22,11 +22,12 @@ from sklearn.utils.validation import (
 )
 
 from cje.classification import crossfit
-from cje.classification._arrays import check_distribution, top_class
+from cje.classification._arrays import top_class
 from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     TopLabelMaps,
     apply_class_wise,
+    check_min_count,
     fit_class_wise,
     fit_top_label,
     replace_top,
@@ -95,9 +96,7 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
 
     def _base_proba(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        return check_distribution(
-            self.estimator_.predict_proba(X), where="predict_proba of the base classifier"
-        )
+        return crossfit.base_proba(self.estimator_, X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest calibrated probability."""
@@ -208,8 +207,7 @@ class TopLabelCalibrator(_CalibratedClassifier):
     ) -> None:
         if self.rest not in ("renormalise", "zero", "nan"):
             raise CJEError("unknown rest", value=self.rest, hint="renormalise, zero or nan")
-        if not isinstance(self.min_count, int | float | np.number) or not self.min_count >= 0:
-            raise CJEError("min_count must be a number of at least 0", value=self.min_count)
+        check_min_count(self.min_count)
         labels, scores = top_class(p)
         self.maps_: TopLabelMaps = fit_top_label(
             labels, scores, codes, len(self.classes_), w, calibrator, float(self.min_count)

@@ -24,16 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cje.classification.calibrators import Calibrator, apply_calibrator, fit_calibrator
+from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
     "TopLabelMaps",
     "apply_class_wise",
+    "check_min_count",
     "fit_class_wise",
     "fit_top_label",
     "group_rows",
@@ -41,6 +44,12 @@ __all__ = [
 ]
 
 _NOTHING = 1e-200  # a remainder so small cannot be scaled up without overflow
+
+
+def check_min_count(value: Any) -> None:
+    """The number of rows below which a class shares its map, or an error."""
+    if not isinstance(value, int | float | np.number) or not value >= 0:
+        raise CJEError("min_count must be a number of at least 0", value=value)
 
 
 def group_rows(labels: IntArray, n_classes: int) -> list[IntArray]:

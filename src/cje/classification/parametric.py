@@ -14,8 +14,6 @@ Kull, Silva Filho and Flach (2017), "Beta calibration".
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
@@ -77,9 +75,15 @@ def _logistic_fit(
     return beta
 
 
-def _logit(p: FloatArray) -> FloatArray:
+def _log_pair(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """log p and -log(1 - p)."""
     inside = np.clip(p, _EDGE, 1.0 - _EDGE)
-    return np.log(inside) - np.log1p(-inside)
+    return np.log(inside), -np.log1p(-inside)
+
+
+def _logit(p: FloatArray) -> FloatArray:
+    log_p, minus_log_q = _log_pair(p)
+    return log_p + minus_log_q
 
 
 class SigmoidCalibrator(BaseEstimator):  # type: ignore[misc]
@@ -213,8 +217,3 @@ class BetaCalibrator(BaseEstimator):  # type: ignore[misc]
         a, b, c = self.coefficients_
         log_p, minus_log_q = _log_pair(check_scores(scores))
         return np.asarray(expit(a * log_p + b * minus_log_q + c))
-
-
-def _log_pair(p: FloatArray) -> tuple[Any, Any]:
-    inside = np.clip(p, _EDGE, 1.0 - _EDGE)
-    return np.log(inside), -np.log1p(-inside)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.fft import dct, idct
 from scipy.special import ndtr
 
-from cje.classification._arrays import check_binary
+from cje.classification._arrays import check_binary, row_shares
 from cje.classification.folded import Noise, folded_limits
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
@@ -168,7 +168,7 @@ def smooth_ece_limits(
     limits for the latter are those of a sum of absolute values (`folded`) over a grid. So the lower
     limit is the largest :math:`\sigma` below its own lower limit, the upper one likewise.
     """
-    share = np.full(len(p), 1.0 / len(p)) if w is None else w / w.sum()
+    share = row_shares(len(p), w)
     rows = 1.0 / float(share @ share)
     least = share**2 * (y - p) ** 2
     # Two pseudo-rows' worth of variance: outcomes that all agree are not noiseless.

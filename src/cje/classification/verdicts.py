@@ -17,6 +17,7 @@ from cje.classification._arrays import check_distribution, check_weights, lookup
 from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     apply_class_wise,
+    check_min_count,
     fit_class_wise,
     fit_top_label,
     replace_top,
@@ -85,8 +86,7 @@ class VerdictCalibrator:
             raise CJEError(
                 "unknown reduction", value=reduction, hint="top-label, confidence or class-wise"
             )
-        if not isinstance(min_count, int | float | np.number) or not min_count >= 0:
-            raise CJEError("min_count must be a number of at least 0", value=min_count)
+        check_min_count(min_count)
         self.calibrator = resolve_calibrator(calibrator, len(self.values))
         self.reduction = reduction
         self.min_count = min_count
@@ -134,12 +134,11 @@ class VerdictCalibrator:
     def calibrate(self, distribution: ArrayLike) -> FloatArray:
         """Calibrated distribution over the verdicts, (n, K)."""
         p = self._check(distribution)
-        if self.reduction == "class-wise":
-            if not hasattr(self, "_columns"):
-                raise CJEError("this calibrator is not fitted", hint="call fit first")
-            return apply_class_wise(self._columns, p)
-        if not hasattr(self, "_top"):
+        class_wise = self.reduction == "class-wise"
+        if not hasattr(self, "_columns" if class_wise else "_top"):
             raise CJEError("this calibrator is not fitted", hint="call fit first")
+        if class_wise:
+            return apply_class_wise(self._columns, p)
         labels, scores = top_class(p)
         return replace_top(p, labels, self._top.confidence(labels, scores))
 
