@@ -135,7 +135,7 @@ def _count_equal(
     if rank.max() == n - 1:  # no two risks are equal
         return zero, zero
     key = rank[by_risk] * (n + 1) + by_risk  # sorted: risk, then time position
-    running = np.concatenate(([0.0], np.cumsum(mass[by_risk])))
+    running = _running(mass[by_risk])
     begin = np.searchsorted(key, rank * (n + 1) + stop)
     end = np.searchsorted(key, (rank + 1) * (n + 1))
     first = np.where(e, running[end] - running[begin], 0.0)

@@ -12,8 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.binning import bin_sums
 
-__all__ = ["Cells", "LocalLinear", "interpolation", "local_linear", "pool_cells", "smoother_matrix"]
+__all__ = [
+    "Cells",
+    "LocalLinear",
+    "cell_means",
+    "interpolation",
+    "local_linear",
+    "pool_cells",
+    "smoother_matrix",
+]
 
 
 class Cells(NamedTuple):
@@ -53,6 +62,12 @@ def pool_cells(x: FloatArray, w: FloatArray, max_cells: int = 500) -> Cells:
     plain = np.bincount(code, weights=x) / count
     mean = np.divide(total, mass, out=plain, where=mass > 0)
     return Cells(mean, mass.astype(np.float64), code)
+
+
+def cell_means(cells: Cells, y: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weight and weighted mean of `y` in each cell; the mean is 0 where there is no weight."""
+    mass, total = bin_sums(cells.code, len(cells.x), y, weights=w)
+    return mass, np.divide(total, mass, out=np.zeros(len(mass)), where=mass > 0)
 
 
 def _grid(x: FloatArray, mass: FloatArray, size: int) -> FloatArray:

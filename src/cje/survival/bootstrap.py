@@ -15,7 +15,7 @@ from cje.inference.intervals import Interval, check_level
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.kernels.kaplan_meier import pseudo_observations
-from cje.kernels.local_linear import LocalLinear, local_linear, smoother_matrix
+from cje.kernels.local_linear import LocalLinear, cell_means, local_linear, smoother_matrix
 from cje.survival.sample import (
     SurvivalSample,
     check_frac,
@@ -112,10 +112,7 @@ def _ici(
     """ICI of a reweighted sample, with the windows of the original one."""
     pseudo = pseudo_observations(sample.time, sample.event, horizon, weight)
     cells = prepared.cells
-    size = len(cells.x)
-    mass = np.bincount(cells.code, weights=weight, minlength=size).astype(np.float64)
-    total = np.bincount(cells.code, weights=weight * pseudo, minlength=size)
-    mean = np.divide(total, mass, out=np.zeros(size), where=mass > 0)
+    mass, mean = cell_means(cells, pseudo, weight)
     observed = np.clip(smoother_matrix(prepared, mass) @ mean, 0.0, 1.0)
     error = np.abs(prepared.interpolate @ observed - cells.x)
     return float(mass @ error / mass.sum())

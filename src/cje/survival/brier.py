@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
-from cje.kernels.kaplan_meier import censoring_influence
 from cje.survival.censoring import censoring_findings
-from cje.survival.observed import event_free, ipcw_weights
+from cje.survival.observed import estimated_censoring, event_free, ipcw_weights
 from cje.survival.result import MetricEstimate, normal_interval, standard_error
 from cje.survival.sample import (
     SurvivalSample,
+    censoring_reference,
     check_horizon,
+    check_matrix,
     check_probabilities,
-    check_real,
+    check_times,
     survival_sample,
 )
 
@@ -48,7 +48,7 @@ def brier_score(
     sample = survival_sample(event_times, event_indicators, sample_weight)
     survival = check_probabilities(survival_probs_at_t, "survival_probs_at_t", len(sample))
     horizon = check_horizon(time_horizon, sample)
-    reference = _reference(censoring_sample)
+    reference = censoring_reference(censoring_sample)
     value, influence = _brier(survival, sample, horizon, reference)
     se = standard_error(influence)
     interval = normal_interval(value, se, level)
@@ -79,7 +79,7 @@ def integrated_brier_score(
     sample = survival_sample(event_times, event_indicators, sample_weight)
     grid = check_times(times, sample)
     matrix = check_matrix(survival_probs, sample, grid)
-    reference = _reference(censoring_sample)
+    reference = censoring_reference(censoring_sample)
     parts = [_brier(matrix[:, j], sample, t, reference) for j, t in enumerate(grid)]
     values = np.array([value for value, _ in parts])
     influences = np.column_stack([influence for _, influence in parts])
@@ -93,35 +93,6 @@ def integrated_brier_score(
     )  # fmt: skip
 
 
-def check_times(times: ArrayLike, sample: SurvivalSample) -> FloatArray:
-    """An increasing grid of at least two times inside the follow-up."""
-    grid = check_real(times, "times")
-    if len(grid) < 2 or np.any(np.diff(grid) <= 0):
-        raise CJEError("times must be at least two and increasing", where="times", value=grid)
-    if grid[0] < 0 or grid[-1] > sample.time.max():
-        raise CJEError("times must lie inside the follow-up", where="times",
-                       value=(float(grid[0]), float(grid[-1])),
-                       hint=f"the last observed time is {sample.time.max():.6g}")  # fmt: skip
-    return grid
-
-
-def check_matrix(survival: ArrayLike, sample: SurvivalSample, grid: FloatArray) -> FloatArray:
-    """A matrix of survival probabilities, one row a subject and one column a time."""
-    matrix = check_probabilities(survival, "survival_probs", len(sample), ndim=2)
-    if matrix.shape != (len(sample), len(grid)):
-        raise CJEError(
-            "survival_probs must have one row a subject and one column a time",
-            value=matrix.shape, hint=f"expected {(len(sample), len(grid))}",
-        )  # fmt: skip
-    return matrix
-
-
-def _reference(censoring_sample: tuple[ArrayLike, ArrayLike] | None) -> SurvivalSample | None:
-    if censoring_sample is None:
-        return None
-    return survival_sample(*censoring_sample, need_events=False)
-
-
 def _brier(
     survival: FloatArray, sample: SurvivalSample, horizon: float, reference: SurvivalSample | None
 ) -> tuple[float, FloatArray]:
@@ -132,7 +103,5 @@ def _brier(
     influence = contribution - mass * value
     if reference is None:
         at = np.minimum(sample.time, horizon)
-        influence = influence + sample.mass * censoring_influence(
-            sample.time, sample.event, -contribution, at, sample.weight
-        )
+        influence = influence + estimated_censoring(sample, -contribution, at)
     return value, influence

@@ -8,10 +8,16 @@ from numpy.typing import ArrayLike
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.kernels.concordance import PairCounts, concordance_pairs
-from cje.kernels.kaplan_meier import censoring_influence, censoring_survival
-from cje.survival.observed import event_free, ipcw_weights
+from cje.kernels.kaplan_meier import censoring_survival
+from cje.survival.observed import estimated_censoring, event_free, ipcw_weights
 from cje.survival.result import MetricEstimate, logit_interval, standard_error
-from cje.survival.sample import SurvivalSample, check_horizon, check_real, survival_sample
+from cje.survival.sample import (
+    SurvivalSample,
+    censoring_reference,
+    check_horizon,
+    check_real,
+    survival_sample,
+)
 
 __all__ = ["harrell_c", "time_dependent_auc", "uno_c"]
 
@@ -73,9 +79,8 @@ def uno_c(
     """
     sample = survival_sample(event_times, event_indicators, sample_weight)
     risk = check_real(risk_scores, "risk_scores", n=len(sample))
-    source = sample if censoring_sample is None else survival_sample(
-        *censoring_sample, need_events=False
-    )  # fmt: skip
+    reference = censoring_reference(censoring_sample)
+    source = sample if reference is None else reference
     g = censoring_survival(source.time, source.event, source.weight).before(sample.time)
     used = sample.event & sample.counted & (sample.time < (np.inf if tau is None else tau))
     if not used.any():
@@ -90,13 +95,11 @@ def uno_c(
     v = np.where(used, 1.0 / np.where(used, g, 1.0) ** 2, 0.0)
     pairs = concordance_pairs(sample.time, sample.event, risk, sample.weight, v)
     value, influence, details = _index(pairs, sample, v)
-    if censoring_sample is None:
+    if reference is None:
         lead = sample.mass * v
         score = pairs.concordant_first + 0.5 * pairs.tied_first - value * pairs.comparable_first
         coefficient = -2.0 * lead * score / (lead @ pairs.comparable_first)
-        influence = influence + sample.mass * censoring_influence(
-            sample.time, sample.event, coefficient, sample.time, sample.weight
-        )
+        influence = influence + estimated_censoring(sample, coefficient, sample.time)
     se = standard_error(influence)
     interval = logit_interval(value, se, level, int(details["pairs"]))
     return MetricEstimate("Uno C", value, interval, len(sample), se, {"tau": tau} | details)
@@ -153,10 +156,8 @@ def time_dependent_auc(
     sample = survival_sample(event_times, event_indicators, sample_weight)
     risk = check_real(risk_scores, "risk_scores", n=len(sample))
     horizon = check_horizon(time_horizon, sample)
-    source = None if censoring_sample is None else survival_sample(
-        *censoring_sample, need_events=False
-    )  # fmt: skip
-    weights = sample.mass * ipcw_weights(sample, horizon, source)
+    reference = censoring_reference(censoring_sample)
+    weights = sample.mass * ipcw_weights(sample, horizon, reference)
     case = np.where(sample.event & (sample.time <= horizon), weights, 0.0)
     control = np.where(event_free(sample, horizon), sample.mass, 0.0)
     if control.sum() <= 0:
@@ -165,11 +166,9 @@ def time_dependent_auc(
     below, above = _placements(risk, case, control)
     value = float(case @ below) / float(case.sum())
     influence = case * (below - value) / case.sum() + control * (above - value) / control.sum()
-    if source is None:
+    if reference is None:
         coefficient = -case * (below - value) / case.sum()
-        influence = influence + sample.mass * censoring_influence(
-            sample.time, sample.event, coefficient, sample.time, sample.weight
-        )
+        influence = influence + estimated_censoring(sample, coefficient, sample.time)
     se = standard_error(influence)
     n_cases, n_controls = int((case > 0).sum()), int((control > 0).sum())
     return MetricEstimate(

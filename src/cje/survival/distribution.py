@@ -13,13 +13,14 @@ from cje.inference.intervals import Interval, check_level
 from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import km_influence
 from cje.survival.bands import gaussian_draws
-from cje.survival.brier import check_matrix, check_times
 from cje.survival.censoring import censoring_findings
 from cje.survival.result import MetricEstimate
 from cje.survival.sample import (
     check_events,
     check_informative,
+    check_matrix,
     check_probabilities,
+    check_times,
     check_weights,
     survival_sample,
 )

@@ -14,8 +14,8 @@ import numpy as np
 from cje.errors import CJEError, require_extra
 from cje.kernels.arrays import BoolArray, FloatArray
 from cje.kernels.cox import cox_fit, cox_hazard_influence, risk_sets
-from cje.kernels.kaplan_meier import censoring_survival, pseudo_observations
-from cje.kernels.local_linear import LocalLinear, local_linear, smoother_matrix
+from cje.kernels.kaplan_meier import censoring_influence, censoring_survival, pseudo_observations
+from cje.kernels.local_linear import LocalLinear, cell_means, local_linear, smoother_matrix
 from cje.kernels.smooth import natural_spline_basis
 from cje.survival.censoring import spline_of_risk
 from cje.survival.sample import SurvivalSample, check_frac
@@ -125,15 +125,25 @@ def ipcw_weights(
     return np.where(known, 1.0 / np.where(known, before, 1.0), 0.0)
 
 
+def estimated_censoring(
+    sample: SurvivalSample, coefficient: FloatArray, at: FloatArray
+) -> FloatArray:
+    """Each row's influence through the censoring distribution, where the sample itself gave it.
+
+    `coefficient` and `at` as in `cje.kernels.kaplan_meier.censoring_influence`.
+    """
+    return sample.mass * censoring_influence(
+        sample.time, sample.event, coefficient, at, sample.weight
+    )
+
+
 def smooth_outcome(prepared: LocalLinear, outcome: FloatArray, weight: FloatArray) -> ObservedRisk:
     """Local linear smooth of an outcome and the covariance of its error.
 
     Residuals are inflated by leverage (HC2), so that the variance is not too small at the ends.
     """
     cells, n_cells = prepared.cells, len(prepared.cells.x)
-    mass = np.bincount(cells.code, weights=weight, minlength=n_cells).astype(np.float64)
-    total = np.bincount(cells.code, weights=weight * outcome, minlength=n_cells)
-    mean = np.divide(total, mass, out=np.zeros(n_cells), where=mass > 0)
+    mass, mean = cell_means(cells, outcome, weight)
     matrix = smoother_matrix(prepared, mass)
     fitted = matrix @ mean
     at_cells = prepared.interpolate @ fitted

@@ -16,7 +16,7 @@ from cje.survival.in_the_large import calibration_in_the_large
 from cje.survival.sample import check_horizon, check_real, survival_sample
 from cje.survival.slope import calibration_slope, from_survival
 
-__all__ = ["OptimismCorrected", "SurvivalModel", "model_metrics", "optimism_corrected"]
+__all__ = ["OptimismCorrected", "SurvivalModel", "optimism_corrected"]
 
 
 class SurvivalModel(Protocol):

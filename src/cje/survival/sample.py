@@ -14,11 +14,16 @@ from cje.kernels.arrays import BoolArray, FloatArray
 
 __all__ = [
     "SurvivalSample",
+    "censoring_reference",
+    "check_events",
     "check_frac",
     "check_horizon",
     "check_informative",
+    "check_matrix",
     "check_probabilities",
     "check_real",
+    "check_times",
+    "check_weights",
     "open_unit",
     "survival_sample",
 ]
@@ -167,6 +172,13 @@ def survival_sample(
     return SurvivalSample(time, event, weight)
 
 
+def censoring_reference(
+    given: tuple[ArrayLike, ArrayLike] | None,
+) -> SurvivalSample | None:
+    """The (times, events) whose censoring distribution is to be used, checked; None stays None."""
+    return None if given is None else survival_sample(*given, need_events=False)
+
+
 def check_informative(event: BoolArray, weight: FloatArray | None) -> None:
     """At least one event and two subjects: less says nothing about calibration."""
     counted = np.ones(len(event), dtype=bool) if weight is None else weight > 0
@@ -205,6 +217,29 @@ def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horiz
             hint=f"the first event is at {events.min():.6g}",
         )
     return t
+
+
+def check_times(times: ArrayLike, sample: SurvivalSample) -> FloatArray:
+    """An increasing grid of at least two times inside the follow-up."""
+    grid = check_real(times, "times")
+    if len(grid) < 2 or np.any(np.diff(grid) <= 0):
+        raise CJEError("times must be at least two and increasing", where="times", value=grid)
+    if grid[0] < 0 or grid[-1] > sample.time.max():
+        raise CJEError("times must lie inside the follow-up", where="times",
+                       value=(float(grid[0]), float(grid[-1])),
+                       hint=f"the last observed time is {sample.time.max():.6g}")  # fmt: skip
+    return grid
+
+
+def check_matrix(survival: ArrayLike, sample: SurvivalSample, grid: FloatArray) -> FloatArray:
+    """A matrix of survival probabilities, one row a subject and one column a time."""
+    matrix = check_probabilities(survival, "survival_probs", len(sample), ndim=2)
+    if matrix.shape != (len(sample), len(grid)):
+        raise CJEError(
+            "survival_probs must have one row a subject and one column a time",
+            value=matrix.shape, hint=f"expected {(len(sample), len(grid))}",
+        )  # fmt: skip
+    return matrix
 
 
 def check_frac(frac: float) -> float:

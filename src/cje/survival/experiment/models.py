@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from cje.errors import CJEError, require_extra
-from cje.kernels.arrays import BoolArray, FloatArray
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.survival.recalibrate import BaselineHazard, fit_baseline
 
@@ -125,17 +125,20 @@ class RandomSurvivalForestBaseline:
 
     def predict_survival(self, x: FloatArray, times: FloatArray) -> FloatArray:
         """S(t|x), rows by times; 1 before the first training time, flat after the last."""
-        known = self.forest_.unique_times_
-        curves = self.forest_.predict_survival_function(x, return_array=True)
-        padded = np.column_stack((np.ones(len(x)), curves))
-        return np.asarray(padded[:, np.searchsorted(known, times, side="right")])
+        return self._curves(x)[:, self._column(times)]
 
     def predict_own_survival(self, x: FloatArray, time: FloatArray) -> FloatArray:
         """S(T_i|x_i)."""
-        known = self.forest_.unique_times_
+        return self._curves(x)[np.arange(len(x)), self._column(time)]
+
+    def _curves(self, x: FloatArray) -> FloatArray:
+        """Survival before the first training time, then at each of them."""
         curves = self.forest_.predict_survival_function(x, return_array=True)
-        padded = np.column_stack((np.ones(len(x)), curves))
-        return np.asarray(padded[np.arange(len(x)), np.searchsorted(known, time, side="right")])
+        return np.column_stack((np.ones(len(x)), curves))
+
+    def _column(self, times: FloatArray) -> IntArray:
+        """The column of `_curves` that holds at each time."""
+        return np.asarray(np.searchsorted(self.forest_.unique_times_, times, side="right"))
 
     def evaluate(
         self, x: FloatArray, time: FloatArray, event: BoolArray, evaluator: MetricEvaluator

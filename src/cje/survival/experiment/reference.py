@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,16 +38,9 @@ def dependent_censoring(seed: int, censoring: float = 0.55, n: int = 1000) -> Re
     speed = pull * data.latent_time
     log_rate = brentq(lambda r: float(np.mean(-np.expm1(-np.exp(r) * speed))) - censoring, -30, 30)
     limit = unit / np.exp(log_rate)
-    changed = SimulatedData(
-        data.x,
-        np.minimum(data.latent_time, limit),
-        data.latent_time <= limit,
-        data.log_risk,
-        data.latent_time,
-        data.scale,
-        data.shape,
+    return _reference(
+        replace(data, time=np.minimum(data.latent_time, limit), event=data.latent_time <= limit)
     )
-    return _reference(changed)
 
 
 def _reference(data: SimulatedData) -> Reference:
