@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types layers unit docs bench clean system
+.PHONY: demo test lint types layers unit fuzz docs bench clean system
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,6 +39,12 @@ layers: $(VENV)/.test
 
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --doctest-modules tests src/cje
+
+FUZZ_TARGETS := $(wildcard tests/robustness/test_fuzz_*.py) tests/data/test_fuzz.py \
+	tests/estimators/test_direct_fuzz.py tests/survival/test_rubbish.py
+
+fuzz: $(VENV)/.test ## 100,000 new examples for every public entry point: a night's work; EXAMPLES=1000 for less
+	CJE_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/python -m pytest -n auto --timeout 0 $(FUZZ_TARGETS)
 
 docs: $(VENV)/.test ## the documentation site, strict
 	$(BIN)/mkdocs build --strict

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cje.data import Dataset, read
 from cje.errors import CJEError
+from tests.robustness.fuzzing import fuzz
 
-FUZZ = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+FUZZ = fuzz()
 
 FIELDS = [
     "prompt_id", "id", "policy", "model", "draw_idx", "judge_score", "score", "judge_variance",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cje.data import Dataset
 from cje.errors import CJEError
 from cje.estimators import DirectEstimator, EstimationResult, NaiveEstimator, bootstrap_direct
+from tests.robustness.fuzzing import fuzz
 
 unit = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0.0, 1.0))
 
@@ -46,7 +47,7 @@ def _check(result: EstimationResult) -> None:
     assert EstimationResult.from_json(result.to_json()).summary() == result.summary()
 
 
-@settings(max_examples=200, deadline=None)
+@fuzz()
 @given(datasets())
 def test_direct_is_finite_or_says_why_not(data: Dataset) -> None:
     try:
@@ -56,13 +57,13 @@ def test_direct_is_finite_or_says_why_not(data: Dataset) -> None:
     _check(result)
 
 
-@settings(max_examples=50, deadline=None)
+@fuzz()
 @given(datasets())
 def test_naive_is_always_finite(data: Dataset) -> None:
     _check(NaiveEstimator(data).fit_and_estimate())
 
 
-@settings(max_examples=50, deadline=None)
+@fuzz()
 @given(datasets())
 def test_the_bootstrap_is_finite_or_says_why_not(data: Dataset) -> None:
     try:

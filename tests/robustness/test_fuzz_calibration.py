@@ -9,15 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cje.calibration import (
+    FlexibleCalibrator,
     JudgeCalibrator,
     SimcalConfig,
     SIMCalibrator,
     augmentation,
     calibrate_dataset,
+    calibrate_from_raw_data,
     calibrate_to_target_mean,
     fit_reward_model,
     labelling_propensity,
     projected_augmentation,
+    projection_influence,
     weight_given_score,
 )
 from cje.data import Dataset
@@ -27,7 +30,7 @@ UNDEFINED = ("r2",)  # documented: NaN where all labels are equal
 modes = st.sampled_from(["auto", "monotone", "two_stage", "other"])
 
 
-@fuzz(150)
+@fuzz()
 @given(st.data(), sizes, modes, st.integers(-1, 6))
 def test_judge_calibration(data: Any, n: int, mode: str, folds: int) -> None:
     score, label = data.draw(columns(n)), data.draw(columns(n))
@@ -41,7 +44,7 @@ def test_judge_calibration(data: Any, n: int, mode: str, folds: int) -> None:
     holds_rule(lambda: JudgeCalibrator(mode).fit_transform(score, label, mask), missing=UNDEFINED)
 
 
-@fuzz(100)
+@fuzz()
 @given(st.data(), sizes, modes, st.integers(0, 6))
 def test_calibrating_a_data_set(data: Any, n: int, mode: str, folds: int) -> None:
     label = data.draw(sound_columns(n))
@@ -56,7 +59,30 @@ def test_calibrating_a_data_set(data: Any, n: int, mode: str, folds: int) -> Non
     holds_rule(work, missing=UNDEFINED)
 
 
-@fuzz(100)
+@fuzz()
+@given(st.data(), sizes, modes)
+def test_calibrating_plain_rows(data: Any, n: int, mode: str) -> None:
+    cells = st.floats(0.0, 1.0) | st.sampled_from([None, "x", "0.5", True, 7, float("nan"), {}])
+    rows = [
+        {"prompt_id": f"p{i}", "judge_score": data.draw(cells), "oracle_label": data.draw(cells)}
+        for i in range(min(n, 12))
+    ]
+    holds_rule(lambda: calibrate_from_raw_data(rows, calibration_mode=mode)[1], missing=UNDEFINED)
+
+
+@fuzz()
+@given(st.data(), sizes, modes)
+def test_the_flexible_calibrator(data: Any, n: int, mode: str) -> None:
+    score, label, new = data.draw(columns(n)), data.draw(columns(n)), data.draw(columns(3))
+
+    def work() -> Any:
+        model = FlexibleCalibrator(mode).fit(score, label)
+        return model.predict(new), model.index(new)
+
+    holds_rule(work)
+
+
+@fuzz()
 @given(st.data(), sizes, modes)
 def test_reward_models(data: Any, n: int, mode: str) -> None:
     score, label = data.draw(columns(n)), data.draw(columns(n))
@@ -81,7 +107,7 @@ def weights(draw: st.DrawFn, n: int) -> Any:
     return wild * draw(st.sampled_from([1.0, 0.0, 1e-300, 1e300]))
 
 
-@fuzz(150)
+@fuzz(150)  # open: at 200 rewards near 1e308 overflow in `cje.calibration.stacking`
 @given(st.data(), sizes)
 def test_simcal(data: Any, n: int) -> None:
     w, score = data.draw(weights(n)), data.draw(columns(n))
@@ -101,7 +127,7 @@ def test_simcal(data: Any, n: int) -> None:
     holds_rule(work)
 
 
-@fuzz(200)
+@fuzz()
 @given(st.data(), sizes, st.sampled_from([1.0, 0.0, -1.0, 5.0, 1e300, float("nan")]))
 def test_the_mean_one_projection(data: Any, n: int, mean: float) -> None:
     w, index = data.draw(weights(n)), data.draw(st.none() | columns(n))
@@ -114,12 +140,13 @@ def test_the_mean_one_projection(data: Any, n: int, mean: float) -> None:
     holds_rule(work)
 
 
-@fuzz(100)
+@fuzz()
 @given(st.data(), sizes)
 def test_the_oracle_slice(data: Any, n: int) -> None:
     label, reward, score, w = (data.draw(columns(n)) for _ in range(4))
     mask, pi = data.draw(masks(n)), data.draw(columns(n, low=0.1))
     holds_rule(lambda: augmentation(label, mask, reward, w, pi))
     holds_rule(lambda: projected_augmentation(label, mask, reward, w, score, pi))
+    holds_rule(lambda: projection_influence(w, w, label, reward))
     holds_rule(lambda: weight_given_score(w, score))
     holds_rule(lambda: labelling_propensity(mask, score))

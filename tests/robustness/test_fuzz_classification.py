@@ -15,20 +15,20 @@ from sklearn.dummy import DummyClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from cje import classification as c
-from tests.robustness.fuzzing import columns, fuzz, holds_rule, sizes
+from tests.robustness.fuzzing import columns, fuzz, holds_rule, sizes, sound_columns
 
 SKLEARN = (ValueError, TypeError)  # check_array raises TypeError for complex and None input
 BINARY = [
     "brier_score", "corp_decomposition", "debiased_ece", "expected_calibration_error",
     "kolmogorov_smirnov_error", "kolmogorov_smirnov_test", "kuiper_error", "kuiper_test",
     "maximum_calibration_error", "smooth_ece", "spiegelhalter_test", "spiegelhalter_z",
-    "calibration_curve",
+    "calibration_curve", "corp_discrimination", "corp_miscalibration",
 ]  # fmt: skip
 MANY = ["class_wise_ece", "confidence_ece", "mean_top_label_ece", "top_label_ece"]
 
 
 @pytest.mark.parametrize("name", BINARY)
-@fuzz(60)
+@fuzz()
 @given(data=st.data(), n=sizes)
 def test_binary_metrics(name: str, data: Any, n: int) -> None:
     y = data.draw(columns(n) | st.just(np.arange(n) % 2) | st.just(np.zeros(n)))
@@ -48,7 +48,7 @@ def probabilities(draw: st.DrawFn, n: int) -> Any:
 
 
 @pytest.mark.parametrize("name", MANY)
-@fuzz(60)
+@fuzz()
 @given(data=st.data(), n=sizes)
 def test_metrics_of_many_classes(name: str, data: Any, n: int) -> None:
     y = data.draw(st.sampled_from([np.arange(n) % 3, np.zeros(n), ["a"] * n, np.full(n, 7)]))
@@ -57,13 +57,44 @@ def test_metrics_of_many_classes(name: str, data: Any, n: int) -> None:
     holds_rule(lambda: getattr(c, name)(y, p, labels=labels))
 
 
-@fuzz(60)
+@fuzz()
 @given(st.data(), sizes)
 def test_assessment(data: Any, n: int) -> None:
     y = data.draw(st.just(np.arange(n) % 2) | columns(n))
     p = data.draw(columns(n))
     metric = getattr(c, data.draw(st.sampled_from(["expected_calibration_error", "brier_score"])))
     holds_rule(lambda: c.assess(metric, y, p, n_draws=20))
+
+
+@pytest.mark.parametrize("name", ["confidence_curve", "top_label_curves", "class_wise_curves"])
+@fuzz()
+@given(data=st.data(), n=sizes)
+def test_curves_of_many_classes(name: str, data: Any, n: int) -> None:
+    y = data.draw(st.sampled_from([np.arange(n) % 3, np.zeros(n), ["a"] * n, np.full(n, 7)]))
+    p = data.draw(probabilities(n))
+    holds_rule(lambda: getattr(c, name)(y, p), missing=("low", "high"))
+
+
+@fuzz()
+@given(st.data(), sizes, st.floats() | st.just(0.1))
+def test_smooth_error_and_null_reference(data: Any, n: int, number: float) -> None:
+    y, p = data.draw(st.just(np.arange(n) % 2) | columns(n)), data.draw(columns(n))
+    holds_rule(lambda: c.smooth_ece_at(y, p, number))
+    sound = data.draw(sound_columns(n))
+    holds_rule(lambda: c.null_reference(c.expected_calibration_error, sound, number, n_draws=10))
+
+
+@fuzz()
+@given(st.data(), sizes)
+def test_verdict_calibrator(data: Any, n: int) -> None:
+    p = data.draw(probabilities(n))
+    seen = data.draw(st.sampled_from([["a", "b", "c"] * (n // 3), ["a"] * n, ["z"] * n]))
+
+    def work() -> Any:
+        made = c.VerdictCalibrator({"a": 0.0, "b": 0.5, "c": 1.0}).fit(p, seen).scores(p)
+        return made.mean, made.variance
+
+    holds_rule(work, refusals=SKLEARN)
 
 
 CALIBRATORS = [
@@ -73,7 +104,7 @@ CALIBRATORS = [
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS)
-@fuzz(60)
+@fuzz()
 @given(data=st.data(), n=sizes)
 def test_binary_calibrators(calibrator: Any, data: Any, n: int) -> None:
     x = data.draw(columns(n))
@@ -85,7 +116,7 @@ def test_binary_calibrators(calibrator: Any, data: Any, n: int) -> None:
 @pytest.mark.parametrize(
     "kind", [c.TopLabelCalibrator, c.ConfidenceCalibrator, c.ClassWiseCalibrator]
 )
-@fuzz(60)
+@fuzz()
 @given(data=st.data(), n=sizes)
 def test_multiclass_calibrators(kind: Any, data: Any, n: int) -> None:
     feature = data.draw(columns(n))

@@ -54,7 +54,7 @@ def pieces(draw: st.DrawFn) -> dict[str, Any]:
 MISSING = ("judge_score", "oracle_label", "logprob", "covariates")  # NaN there means "has none"
 
 
-@fuzz(200)
+@fuzz()
 @given(pieces())
 def test_a_data_set_is_sound_or_refused(given_pieces: dict[str, Any]) -> None:
     data = holds_rule(lambda: Dataset.from_arrays(**given_pieces), missing=MISSING)
@@ -89,7 +89,7 @@ def _cell(column: Any, i: int) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-@fuzz(100)
+@fuzz()
 @given(tables(), st.sampled_from(["auto", "direct", "naive", "snips", "nonsense"]))
 def test_an_analysis_is_finite_or_refused(rows: list[dict[str, Any]], estimator: str) -> None:
     def analyse() -> Any:
@@ -101,7 +101,7 @@ def test_an_analysis_is_finite_or_refused(rows: list[dict[str, Any]], estimator:
     holds_rule(analyse)
 
 
-@fuzz(60)
+@fuzz()
 @given(tables())
 def test_the_doctor_is_finite_or_refused(rows: list[dict[str, Any]]) -> None:
     def look() -> Any:

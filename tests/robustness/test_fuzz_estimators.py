@@ -64,7 +64,7 @@ def _outcome(result: EstimationResult) -> Any:
 
 
 @pytest.mark.parametrize("name", [name for name, e in REGISTRY.items() if e.needs != "fresh"])
-@fuzz(60)
+@fuzz()
 @given(given_logs=logs())
 def test_off_policy_estimators(name: str, given_logs: tuple[Dataset, Dataset | None]) -> None:
     data, fresh = given_logs
@@ -84,7 +84,7 @@ def test_off_policy_estimators(name: str, given_logs: tuple[Dataset, Dataset | N
 
 
 @pytest.mark.parametrize("name", [name for name, e in REGISTRY.items() if e.needs == "fresh"])
-@fuzz(100)
+@fuzz()
 @given(given_logs=logs())
 def test_fresh_draw_estimators(name: str, given_logs: tuple[Dataset, Dataset | None]) -> None:
     data, _ = given_logs

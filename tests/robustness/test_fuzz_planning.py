@@ -21,7 +21,7 @@ kinds = st.sampled_from(["value", "difference", "power", "other"])
 limits = st.none() | st.integers(-1, 10**6)
 
 
-@fuzz(150)
+@fuzz()
 @given(st.tuples(number, number, number, number), kinds, st.integers(-1, 4), limits)
 def test_plans(numbers: tuple[float, ...], kind: Any, policies: int, most: int | None) -> None:
     sd, r2, size, cost = numbers
@@ -33,7 +33,7 @@ def test_plans(numbers: tuple[float, ...], kind: Any, policies: int, most: int |
     holds_rule(work)
 
 
-@fuzz(25)
+@fuzz()
 @given(st.integers(2, 60), st.integers(2, 25), st.floats(0.01, 0.5), kinds)
 def test_plans_from_pilots(prompts: int, labels: int, size: float, kind: Any) -> None:
     data = simulate.policies_on_shared_prompts(
@@ -66,13 +66,13 @@ anything = st.recursive(
 )
 
 
-@fuzz(150)
+@fuzz()
 @given(st.sampled_from([*SOUND, "seed", "nonsense"]), anything)
 def test_configurations(field: str, value: Any) -> None:
     _load(yaml.safe_dump({**SOUND, field: value}).encode())
 
 
-@fuzz(150)
+@fuzz()
 @given(st.binary(max_size=60), st.integers(0, 200))
 def test_configurations_of_any_bytes(junk: bytes, at: int) -> None:
     sound = yaml.safe_dump(SOUND).encode()

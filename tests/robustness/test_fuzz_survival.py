@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cje import survival as s
-from tests.robustness.fuzzing import columns, fuzz, holds_rule, masks, sizes
+from tests.robustness.fuzzing import columns, fuzz, holds_rule, masks, sizes, sound_columns
 
 TIMED = [
     "brier_score", "calibration_slope", "harrell_c", "integrated_calibration_index",
@@ -25,7 +25,7 @@ def _follow_up(data: Any, n: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("name", TIMED)
-@fuzz(60)
+@fuzz()
 @given(data=st.data(), n=sizes)
 def test_metrics_of_follow_up(name: str, data: Any, n: int) -> None:
     predicted = data.draw(columns(n) | columns(n, low=-800.0, high=800.0))
@@ -40,14 +40,14 @@ def test_metrics_of_follow_up(name: str, data: Any, n: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["calibration_in_the_large", "d_calibration"])
-@fuzz(60)
+@fuzz()
 @given(data=st.data(), n=sizes)
 def test_metrics_of_own_survival(name: str, data: Any, n: int) -> None:
     own, (_, event) = data.draw(columns(n)), _follow_up(data, n)
     holds_rule(lambda: getattr(s, name)(own, event))
 
 
-@fuzz(60)
+@fuzz()
 @given(st.data(), sizes, st.sampled_from([None, 0.5, -1.0, float("nan"), 1e9]))
 def test_the_bootstrap(data: Any, n: int, horizon: float | None) -> None:
     time, event = _follow_up(data, n)
@@ -56,7 +56,7 @@ def test_the_bootstrap(data: Any, n: int, horizon: float | None) -> None:
                missing=("slope", "ici", "in_the_large"))  # fmt: skip
 
 
-@fuzz(60)
+@fuzz()
 @given(st.data(), sizes)
 def test_curves_over_times(data: Any, n: int) -> None:
     time, event = _follow_up(data, n)
@@ -64,3 +64,42 @@ def test_curves_over_times(data: Any, n: int) -> None:
     table = np.sort(np.random.default_rng(n).random((n, 3)), axis=1)[:, ::-1]
     holds_rule(lambda: s.integrated_brier_score(table, grid, time, event))
     holds_rule(lambda: s.km_calibration(table, grid, time, event))
+
+
+@fuzz()
+@given(st.data(), sizes, st.sampled_from([None, 0.5, -1.0, float("nan"), 1e9]))
+def test_samples_and_risks(data: Any, n: int, horizon: float | None) -> None:
+    time, event = _follow_up(data, n)
+
+    def work() -> Any:
+        sample = s.survival_sample(time, event, data.draw(st.none() | columns(n)))
+        known = data.draw(sound_columns(len(sample)))
+        found = s.censoring_test(known, sample, 0.5 if horizon is None else horizon)
+        return sample.time, sample.weight, found
+
+    holds_rule(work)
+    if n:
+        holds_rule(lambda: s.from_survival(data.draw(columns(n)), horizon))
+
+
+class Constant:
+    """A model that has learnt nothing, or falls over."""
+
+    def __init__(self, broken: bool) -> None:
+        self.broken = broken
+
+    def fit(self, x: Any, time: Any, event: Any) -> Constant:
+        return self
+
+    def predict_survival(self, x: Any, times: Any) -> Any:
+        return np.full((len(x), len(times)), np.nan if self.broken else 0.5)
+
+
+@fuzz(25)  # each example fits five models
+@given(st.data(), sizes.filter(bool), st.booleans())
+def test_optimism(data: Any, n: int, broken: bool) -> None:
+    time, event = data.draw(sound_columns(n, low=0.01)), data.draw(masks(n))
+    x = np.arange(float(n))[:, None]
+    holds_rule(
+        lambda: s.optimism_corrected(lambda: Constant(broken), x, time, event, 0.5, n_bootstrap=5)
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cje.errors import CJEError
@@ -28,6 +28,7 @@ from cje.survival import (
     time_dependent_auc,
     uno_c,
 )
+from tests.robustness.fuzzing import fuzz
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -195,7 +196,7 @@ def _calls(survival: Any, time: Any, event: Any, score: Any) -> list[Callable[[]
     ]
 
 
-@settings(max_examples=120, deadline=None)
+@fuzz()
 @given(
     st.lists(
         st.tuples(
@@ -215,7 +216,7 @@ def test_any_input_gives_a_finite_number_or_a_clear_error(rows: list[tuple[Any, 
         assert result.interval.low <= result.interval.high
 
 
-@settings(max_examples=60, deadline=None)
+@fuzz()
 @given(
     st.lists(
         st.tuples(st.floats(0, 1), st.integers(1, 6), st.booleans(), st.floats(-5, 5)),

@@ -1,0 +1,114 @@
+"""Every command under the fuzz rule: any file, any option; a result or one message, exit code 1."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from cje.cli.main import _UsageProblem, app
+from cje.errors import CJEError
+from tests.robustness.fuzzing import fuzz
+from tests.robustness.test_fuzz_planning import SOUND, anything
+
+ROWS = b"prompt_id,policy,judge_score,oracle_label\n" + b"".join(
+    f"p{i // 2},{'ab'[i % 2]},{i / 40},{i / 40 if i % 3 else ''}\n".encode() for i in range(40)
+)
+# Files as they are, cut short, with bytes put in, and no such files at all.
+contents = st.one_of(
+    st.just(ROWS),
+    st.builds(
+        lambda k, junk: ROWS[:k] + junk + ROWS[k:], st.integers(0, 900), st.binary(max_size=9)
+    ),
+    st.binary(max_size=120),
+    st.none(),
+)
+words = st.sampled_from(
+    ["0.95", "0", "-1", "nan", "inf", "1-5", "a", "", "oracle_label", "draws", "7"]
+)
+
+
+def holds(command: list[str]) -> None:
+    """The command ends with 0, 1 or 2; what it refuses, it refuses in words."""
+    done = CliRunner().invoke(app, command, standalone_mode=False)
+    if isinstance(done.exception, CJEError | _UsageProblem):
+        assert str(done.exception).strip() or done.exception.args == ()
+    elif done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code in (0, 1, 2)
+    numbers = [word.strip("[](),;:") for word in done.output.split()]
+    assert not any(word in ("nan", "NaN", "-inf") for word in numbers), done.output
+
+
+def on_a_file(name: str, content: bytes | None, command: list[str]) -> None:
+    """Run `command` with FILE standing for a file of these bytes, from a folder of its own."""
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        if content is not None:
+            path.write_bytes(content)
+        os.chdir(folder)
+        try:
+            holds([str(path) if part == "FILE" else part for part in command])
+        finally:
+            os.chdir(here)
+
+
+@fuzz()
+@given(contents, st.sampled_from(["x.csv", "x.jsonl", "x.parquet", "x.txt"]),
+       st.lists(st.tuples(st.sampled_from(["--estimator", "--by", "--margin", "--level", "--on",
+                "--judge-scale", "--oracle-scale", "--repeats", "--seed", "--covariate"]), words),
+                max_size=2))  # fmt: skip
+def test_analyze(content: bytes | None, name: str, options: list[tuple[str, str]]) -> None:
+    given_options = [part for option in options for part in option]
+    on_a_file(name, content, ["analyze", "FILE", *given_options])
+
+
+@fuzz()
+@given(contents, st.sampled_from(["x.csv", "x.json"]), st.booleans())
+def test_doctor(content: bytes | None, name: str, as_json: bool) -> None:
+    on_a_file(name, content, ["doctor", "FILE", *(["--json"] if as_json else [])])
+
+
+amounts = st.one_of(
+    st.floats(0.01, 0.9), st.floats(1e-3, 1e3), st.sampled_from([0.0, -1.0, math.nan])
+)
+
+
+@fuzz()
+@given(amounts, amounts, amounts, st.sampled_from(["--width", "--difference-width", "--detect"]))
+def test_plan(sd: float, r2: float, size: float, goal: str) -> None:
+    holds(["plan", "--sd", str(sd), "--r2", str(r2), goal, str(size)])
+
+
+@pytest.mark.parametrize("command", ["run", "resume", "status", "validate"])
+@fuzz()
+@given(field=st.sampled_from([*SOUND, "nonsense"]), value=anything, junk=st.binary(max_size=20))
+def test_pipeline_commands(command: str, field: str, value: Any, junk: bytes) -> None:
+    # No data file is there, so no run gets past its first stage.
+    content = yaml.safe_dump({**SOUND, field: value}).encode() + junk
+    extra = {"validate": ["--offline"], "run": ["--quiet"]}.get(command, [])
+    on_a_file("config.yaml", content, [command, "FILE", *extra])
+
+
+@fuzz()
+@given(anything, st.sampled_from(["seeds", "n", "models", "out", "processes", "nonsense"]))
+def test_survival_experiments(value: Any, field: str) -> None:
+    content = yaml.safe_dump({field: value, "unknown": 1}).encode()  # refused before any fitting
+    on_a_file("config.yaml", content, ["survival", "run", "FILE"])
+
+
+def test_every_command_has_a_target() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    others = {"demo": "tests/pipeline/test_pipeline.py runs it; it takes a folder only"}
+    for name in get_command(app).commands:  # type: ignore[attr-defined]
+        assert f'"{name}"' in source or name in others, f"cje {name} has no fuzz target"
