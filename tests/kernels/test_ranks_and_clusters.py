@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from cje.kernels.clusters import cluster_sums
+from cje.kernels.clusters import cluster_means, cluster_sums
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
 
 VALUES = st.lists(
@@ -47,3 +47,6 @@ def test_cluster_sums_equal_a_loop_for_one_and_several_columns(rows):
         expected[code] += row
     np.testing.assert_allclose(cluster_sums(values, codes, 7), expected, atol=1e-10)
     np.testing.assert_allclose(cluster_sums(values[:, 0], codes, 7), expected[:, 0], atol=1e-10)
+    for code, mean in enumerate(cluster_means(values[:, 0], codes, 7)):
+        mine = values[codes == code, 0]
+        assert np.isnan(mean) if len(mine) == 0 else mean == pytest.approx(mine.mean())

@@ -67,6 +67,9 @@ _KINDS: Mapping[str, str] = {
 # Nested objects under which a mere synonym is believed; elsewhere only the role's own name is.
 _PARENTS = {"metadata", "meta", "scores", "labels", "annotations", "extra", "info", "feedback"}
 
+# Roles that may be spread over several columns, and what those columns are called then.
+_FAMILIES = {"oracle_label": "rater", "target_policy_logprobs": "target"}
+
 # Two plausible columns for one of these is a question for the user, not a guess.
 _NEVER_GUESS = ("judge_score", "oracle_label")
 
@@ -155,7 +158,6 @@ def resolve(leaves: Sequence[Leaf], request: Request, source: str) -> Plan:
 class _Resolver:
     def __init__(self, leaves: Sequence[Leaf], request: Request, source: str) -> None:
         self.leaves, self.request, self.source = leaves, request, source
-        self.by_path = {leaf.path: leaf for leaf in leaves}
         self.by_display = {leaf.display: leaf for leaf in leaves}
         self.claimed: set[tuple[str, ...]] = set()
         self.columns: dict[str, tuple[str, ...]] = {}
@@ -206,7 +208,7 @@ class _Resolver:
             self._place(role, self._find(given, role))
             self.notes.append(f"{role} read from '{given}' (as asked)")
             return
-        family = {"oracle_label": "rater", "target_policy_logprobs": "target"}.get(role)
+        family = _FAMILIES.get(role)
         if family is None:
             raise CJEError(f"fields[{role!r}] must be the name of one column", value=given)
         names = given if isinstance(given, Mapping) else {name: name for name in given}
@@ -216,8 +218,9 @@ class _Resolver:
 
     def _place(self, role: str, leaf: Leaf) -> None:
         """Put a leaf in its role; objects and lists become families of columns."""
-        if "list" in leaf.kinds and role in ("oracle_label", "target_policy_logprobs"):
-            self._claim("rater_list" if role == "oracle_label" else "target_list", leaf)
+        family = _FAMILIES.get(role)
+        if "list" in leaf.kinds and family is not None:
+            self._claim(f"{family}_list", leaf)
             return
         children = [child for child in self.leaves if child.path[:-1] == leaf.path]
         if "struct" in leaf.kinds and children:
@@ -227,7 +230,6 @@ class _Resolver:
                     if name is not None:
                         self._claim(name, child)
                 return
-            family = {"oracle_label": "rater", "target_policy_logprobs": "target"}.get(role)
             if family is not None:
                 for child in children:
                     self._claim(f"{family}:{child.path[-1]}", child)
@@ -294,7 +296,7 @@ class _Resolver:
         # a synonym is believed only where the values fit; the role's own name always
         kind = kind_of(role)
         if kind == "number" and leaf.kinds and leaf.only("text", "list", "struct"):
-            lists = role in ("oracle_label", "target_policy_logprobs") and not leaf.only("text")
+            lists = role in _FAMILIES and not leaf.only("text")
             if not lists:
                 return None
         if kind in ("name", "text", "whole") and not leaf.only("text", "number"):
@@ -338,11 +340,11 @@ class _Resolver:
         )
 
     def _has(self, role: str) -> bool:
-        families = {"oracle_label": "rater", "target_policy_logprobs": "target"}
-        prefix = families.get(role)
-        return role in self.columns or (
-            prefix is not None
-            and any(c.startswith((f"{prefix}:", f"{prefix}_l")) for c in self.columns)
+        if role in self.columns:
+            return True
+        family = _FAMILIES.get(role)
+        return family is not None and any(
+            c == f"{family}_list" or c.startswith(f"{family}:") for c in self.columns
         )
 
     def _mention_unused(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, canonical_frame, path_expression
+from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, path_expression
 from cje.data.fields import SYNONYMS, Leaf, Plan, kind_of
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
@@ -70,8 +70,7 @@ class JsonlTable:
             raw = self._fast(plan)
         except (*POLARS_FAILURES, UnicodeDecodeError):
             return self._careful(plan, bad)
-        frame, good = canonical_frame(raw, plan, bad, self._where, parse_text=False)
-        return Loaded(frame, good, self._row_name)
+        return Loaded.from_frame(raw, plan, bad, self.name, self._row_name)
 
     # ---- the fast path ----------------------------------------------------------------------
 
@@ -196,9 +195,6 @@ class JsonlTable:
             if seen == index:
                 return f"row {number}"
         return f"row {index + 1}"
-
-    def _where(self, index: int) -> str:
-        return f"{self.name}, {self._row_name(index)}"
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from cje.data.arrays import float_column, int_column
 from cje.data.codes import Codes
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import cluster_means
 
 __all__ = ["RaterLabels", "position_in_group"]
 
@@ -63,11 +64,7 @@ class RaterLabels:
 
     def row_means(self, n_rows: int) -> FloatArray:
         """Mean label of each row; NaN on rows nobody labelled."""
-        count = np.bincount(self.row, minlength=n_rows).astype(np.float64)
-        total = np.bincount(self.row, weights=self.value, minlength=n_rows)
-        means = np.full(n_rows, np.nan)
-        np.divide(total, count, out=means, where=count > 0)
-        return means
+        return cluster_means(self.value, self.row, n_rows)
 
     def select(self, index: IntArray, n_rows: int) -> RaterLabels:
         """The labels of the rows at `index` (each at most once), renumbered."""

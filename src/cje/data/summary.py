@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cje.kernels.arrays import BoolArray, FloatArray, IntArray
+from cje.kernels.arrays import BoolArray
+from cje.kernels.clusters import cluster_means
 
 if TYPE_CHECKING:
     from cje.data.dataset import Dataset
@@ -36,8 +37,10 @@ def _policy_table(data: Dataset, scored: BoolArray) -> list[str]:
     codes, k = data.policy.codes, len(names)
     rows = np.bincount(codes, minlength=k)
     labelled = data.is_labelled
-    score = _means(codes[scored], data.judge_scale.from_unit(data.judge_score[scored]), k)
-    label = _means(codes[labelled], data.oracle_scale.from_unit(data.oracle_label[labelled]), k)
+    score = cluster_means(data.judge_scale.from_unit(data.judge_score[scored]), codes[scored], k)
+    label = cluster_means(
+        data.oracle_scale.from_unit(data.oracle_label[labelled]), codes[labelled], k
+    )
     labels = np.bincount(codes[labelled], minlength=k)
     width = max([len("policy"), *(min(len(name), 40) for name in names)])
     table = [f"{'policy':<{width}} {'rows':>9} {'labels':>8} {'judge mean':>11} {'label mean':>11}"]
@@ -73,18 +76,6 @@ def _extras(data: Dataset) -> list[str]:
     if notes:
         out += ["reading:", *(f"  - {note}" for note in notes)]
     return out
-
-
-def _means(
-    codes: IntArray,
-    values: FloatArray,
-    k: int,
-) -> FloatArray:
-    count = np.bincount(codes, minlength=k)
-    total = np.bincount(codes, weights=values, minlength=k)
-    means = np.full(k, np.nan)
-    np.divide(total, count, out=means, where=count > 0)
-    return means
 
 
 def _count(n: int, one: str, many: str | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +28,23 @@ class Loaded:
     good: BoolArray
     row_name: Callable[[int], str]
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_frame(
+        cls,
+        raw: pl.DataFrame,
+        plan: Plan,
+        bad: BadRows,
+        name: str,
+        row_name: Callable[[int], str],
+        *,
+        parse_text: bool = False,
+    ) -> Loaded:
+        """Columns named canonically but in the source's own types, converted and checked."""
+        frame, good = canonical_frame(
+            raw, plan, bad, lambda i: f"{name}, {row_name(i)}", parse_text=parse_text
+        )
+        return cls(frame, good, row_name)
 
 
 class Table(Protocol):
@@ -82,9 +99,7 @@ class FrameTable:
         raw = self.frame.select(
             path_expression(path).alias(column) for column, path in plan.columns.items()
         )
-        where = lambda i: f"{self.name}, row {i}"  # noqa: E731
-        frame, good = canonical_frame(raw, plan, bad, where, parse_text=False)
-        return Loaded(frame, good, lambda i: f"row {i}")
+        return Loaded.from_frame(raw, plan, bad, self.name, lambda i: f"row {i}")
 
 
 class ParquetTable:
@@ -113,9 +128,7 @@ class ParquetTable:
             )
         except (*POLARS_FAILURES, OSError) as error:
             raise self._broken(error) from error
-        where = lambda i: f"{self.name}, row {i + 1}"  # noqa: E731
-        frame, good = canonical_frame(raw, plan, bad, where, parse_text=False)
-        return Loaded(frame, good, lambda i: f"row {i + 1}")
+        return Loaded.from_frame(raw, plan, bad, self.name, lambda i: f"row {i + 1}")
 
     def _broken(self, error: BaseException) -> CJEError:
         return CJEError(
@@ -150,12 +163,13 @@ class CsvTable:
             raw = self._scan(plan, numeric)
         except POLARS_FAILURES:
             raw = self._as_text(plan)  # a cell is no number: read text, then name the cell
-        where = lambda i: f"{self.name}, row {i + 1}"  # noqa: E731
         self._check_last_line()
-        frame, good = canonical_frame(raw, plan, bad, where, parse_text=True)
+        loaded = Loaded.from_frame(
+            raw, plan, bad, self.name, lambda i: f"row {i + 1}", parse_text=True
+        )
         blank = raw.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
         notes = (f"{self.name}: {blank.sum()} blank lines are no rows",) if blank.any() else ()
-        return Loaded(frame, good & ~blank, lambda i: f"row {i + 1}", notes)
+        return replace(loaded, good=loaded.good & ~blank, notes=notes)
 
     def _scan(self, plan: Plan, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
         return (

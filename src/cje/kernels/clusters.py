@@ -1,4 +1,4 @@
-"""Sums of rows by cluster."""
+"""Sums and means of rows by cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cje.kernels.arrays import FloatArray
 
-__all__ = ["cluster_sums"]
+__all__ = ["cluster_means", "cluster_sums"]
 
 
 def cluster_sums(values: ArrayLike, codes: ArrayLike, n_clusters: int) -> FloatArray:
@@ -40,6 +40,22 @@ def cluster_sums(values: ArrayLike, codes: ArrayLike, n_clusters: int) -> FloatA
     for k in range(rows.shape[1]):
         sums[:, k] = _sums(rows[:, k], index, n_clusters)
     return sums
+
+
+def cluster_means(values: ArrayLike, codes: ArrayLike, n_clusters: int) -> FloatArray:
+    """Mean of the rows of each cluster; NaN for a cluster without rows.
+
+    Examples
+    --------
+    >>> cluster_means([1.0, 2.0, 4.0], [1, 0, 1], 3).tolist()
+    [2.0, 2.5, nan]
+    """
+    index = np.asarray(codes)
+    count = np.bincount(index, minlength=n_clusters)
+    total = _sums(np.asarray(values, dtype=np.float64), index, n_clusters)
+    means = np.full(n_clusters, np.nan)
+    np.divide(total, count, out=means, where=count > 0)
+    return means
 
 
 def _sums(column: FloatArray, codes: NDArray[np.integer[Any]], n: int) -> FloatArray:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cje.data.adapters.scores import Adapted, Response, adapted, is_human, number, text
+from cje.data.adapters.scores import Adapted, Response, adapted, judged_and_human, number, text
 
 __all__ = ["from_json"]
 
@@ -30,11 +30,12 @@ def from_json(content: Any, path: Path) -> Adapted | None:
 def _responses(cases: list[Mapping[str, Any]], policy: str) -> Iterator[Response]:
     for i, case in enumerate(cases):
         scores = {m["name"]: number(m.get("score")) for m in case.get("metricsData") or ()}
+        judged, human = judged_and_human(scores)
         yield Response(
             prompt_id=str(case.get("name") or f"case_{case.get('order', i)}"),
             policy=policy,
-            judged={name: value for name, value in scores.items() if not is_human(name)},
-            human={name: value for name, value in scores.items() if is_human(name)},
+            judged=judged,
+            human=human,
             prompt=text(case.get("input")),
             response=text(case.get("actualOutput")),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cje.data.adapters.scores import Adapted, Response, adapted, is_human, number, text
+from cje.data.adapters.scores import Adapted, Response, adapted, judged_and_human, number, text
 
 __all__ = ["from_json", "from_lines", "from_table", "known_header", "known_line"]
 
@@ -54,11 +54,12 @@ def _from_runs(runs: Sequence[Mapping[str, Any]], path: Path) -> Iterator[Respon
             for key, stats in (run.get("feedback_stats") or {}).items()
             if isinstance(stats, dict)
         }
+        judged, human = judged_and_human(scores)
         yield Response(
             prompt_id=str(run.get("reference_example_id") or run.get("id")),
             policy=str(run.get("session_name") or run.get("session_id") or path.stem),
-            judged={key: value for key, value in scores.items() if not is_human(key)},
-            human={key: value for key, value in scores.items() if is_human(key)},
+            judged=judged,
+            human=human,
             prompt=text(run.get("inputs")),
             response=text(run.get("outputs")),
         )
@@ -71,11 +72,12 @@ def _from_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> Iterator[Respon
             for name, value in row.items()
             if name.startswith(_FEEDBACK)
         }
+        judged, human = judged_and_human(scores)
         yield Response(
             prompt_id=str(row["example_id"]),
             policy=str(row.get("experiment") or row.get("session_name") or path.stem),
-            judged={key: value for key, value in scores.items() if not is_human(key)},
-            human={key: value for key, value in scores.items() if is_human(key)},
+            judged=judged,
+            human=human,
             prompt=_joined(row, "inputs."),
             response=_joined(row, "outputs."),
         )

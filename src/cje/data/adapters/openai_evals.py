@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cje.data.adapters.scores import Adapted, Response, adapted, is_human, number, text
+from cje.data.adapters.scores import Adapted, Response, adapted, judged_and_human, number, text
 
 __all__ = ["from_lines", "known_line"]
 
@@ -45,11 +45,12 @@ def _collect(sample: dict[str, Any], event: Mapping[str, Any]) -> None:
 def _responses(samples: Mapping[str, Mapping[str, Any]], policy: str) -> Iterator[Response]:
     for sample_id, sample in samples.items():
         scores = sample["scores"]
+        judged, human = judged_and_human(scores)
         yield Response(
             prompt_id=sample_id,
             policy=policy,
-            judged={name: value for name, value in scores.items() if not is_human(name)},
-            human={name: value for name, value in scores.items() if is_human(name)},
+            judged=judged,
+            human=human,
             prompt=sample.get("prompt", ""),
             response=sample.get("response", ""),
         )

@@ -8,9 +8,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Adapted", "Response", "adapted", "is_human", "number", "text"]
+__all__ = [
+    "Adapted",
+    "Response",
+    "Scores",
+    "adapted",
+    "is_human",
+    "judged_and_human",
+    "number",
+    "text",
+]
 
 _HUMAN = re.compile(r"(^|[^a-z])(human|oracle|gold|expert|annotator|annotation|manual)", re.I)
+
+
+Scores = Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -28,8 +40,8 @@ class Response:
 
     prompt_id: str
     policy: str
-    judged: Mapping[str, float | None]
-    human: Mapping[str, float | None]
+    judged: Scores
+    human: Scores
     draw_idx: int | None = None
     prompt: str = ""
     response: str = ""
@@ -38,6 +50,12 @@ class Response:
 def is_human(name: str) -> bool:
     """Whether a score's name says that a person gave it."""
     return bool(_HUMAN.search(name))
+
+
+def judged_and_human(scores: Scores) -> tuple[Scores, Scores]:
+    """Scores of machines and of people, told apart by their names."""
+    human = {name: value for name, value in scores.items() if is_human(name)}
+    return {name: value for name, value in scores.items() if name not in human}, human
 
 
 def number(value: Any) -> float | None:
