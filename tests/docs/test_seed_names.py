@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -29,10 +30,12 @@ def test_the_name_is_where_the_page_says(module, name, members):
         known = (
             hasattr(thing, member)
             or member in getattr(thing, "__annotations__", {})
+            or member in getattr(thing, "model_fields", {})
+            or (inspect.isfunction(thing) and member in inspect.signature(thing).parameters)
             or any(
                 member in base.__init__.__code__.co_varnames
                 or member in base.__init__.__code__.co_names
-                for base in thing.__mro__
+                for base in getattr(thing, "__mro__", ())
                 if hasattr(base.__init__, "__code__")
             )
         )
@@ -41,3 +44,12 @@ def test_the_name_is_where_the_page_says(module, name, members):
 
 def test_the_page_lists_names_of_all_five_documents():
     assert len(rows()) > 45
+    found = {name for _, name, _ in rows()} | {m for *_, members in rows() for m in members}
+    assert len(found) > 100  # methods, fields and parameters too
+
+
+def test_a_row_that_is_wrong_is_noticed():
+    with pytest.raises(AssertionError):
+        test_the_name_is_where_the_page_says("cje.uncertainty", "JudgeScore", ("no_such_field",))
+    with pytest.raises(AttributeError):
+        test_the_name_is_where_the_page_says("cje.uncertainty", "NoSuchName", ())
