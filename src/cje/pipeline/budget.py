@@ -21,8 +21,8 @@ class Price:
     prompt_per_million: float = 0.0
     completion_per_million: float = 0.0
 
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Price of one call."""
+    def of(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """Price of one call (of an average one, where the tokens are means)."""
         return (
             prompt_tokens * self.prompt_per_million
             + completion_tokens * self.completion_per_million

@@ -38,6 +38,13 @@ class Chunk:
     errors: int
     calls: int = 0
 
+    def settled(self, source: Chunk) -> bool:
+        """Whether nothing in this chunk, made from `source`, is left to try again.
+
+        Error rows that came with `source` stay as they are; those of the stage itself do not.
+        """
+        return self.errors <= source.errors
+
 
 def chunk_path(work_dir: str | Path, stage: str, name: str) -> Path:
     """Where the chunk `name` of `stage` lives. Names are hexadecimal digests, never user text."""

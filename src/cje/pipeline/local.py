@@ -119,7 +119,7 @@ class LocalExecutor:
             for index, source in enumerate(rows.chunks):
                 name = chunk_name(fingerprint, source)
                 found = find_chunk(self._work_dir, self._store, stage.name, name)
-                if found is not None and found.errors <= source.errors:
+                if found is not None and found.settled(source):
                     made[index] = found
                     self._found_calls += found.calls
                     continue

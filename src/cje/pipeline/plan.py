@@ -172,7 +172,7 @@ class _Planner:
             name = chunk_name(fingerprint, source)
             chunk = find_chunk(self._work_dir, self._store, stage.name, name)
             chunks.append(chunk)
-            if chunk is not None and chunk.errors <= source.errors:
+            if chunk is not None and chunk.settled(source):
                 calls += chunk.calls
                 done += chunk.calls
                 continue
@@ -193,10 +193,7 @@ class _Planner:
             completion = min(completion, recipe.max_completion_tokens or completion)
             tokens_in += share * prompt
             tokens_out += share * completion
-            price = recipe.price
-            cost += share * (
-                prompt * price.prompt_per_million + completion * price.completion_per_million
-            ) / 1e6  # fmt: skip
+            cost += share * recipe.price.of(prompt, completion)
         return StagePlan(stage.name, calls, done, exact, tokens_in, tokens_out, cost)
 
     def _tokens_per_call(self, stage: str, digest: bytes) -> tuple[float, float]:

@@ -177,7 +177,7 @@ class RayExecutor:
         for index, source in enumerate(rows.chunks):
             names[index] = chunk_name(fingerprint, source)
             found = find_chunk(self._work_dir, self._store, stage.name, names[index])
-            if found is not None and found.errors <= source.errors:
+            if found is not None and found.settled(source):
                 made[index] = found
         todo = [
             {"index": i, "stage": c.stage, "name": c.name, "sha256": c.sha256}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from cje.pipeline.budget import Price
 from cje.pipeline.chunks import Chunk, Row
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.engine import Outcome, Recipe, Request
-from cje.pipeline.hashing import fingerprint
+from cje.pipeline.engine import Answer, Outcome, Recipe, Request
+from cje.pipeline.hashing import CallKeys, fingerprint
 
 __all__ = ["CallStage", "chunk_name", "schema_after"]
 
@@ -95,6 +96,31 @@ class CallStage(ABC):
     @abstractmethod
     def expected_calls(self, n_rows: int) -> int:
         """How many calls `n_rows` rows need, before they exist."""
+
+    def make_recipe(
+        self,
+        identity: Mapping[str, Any],
+        provider: str,
+        call: Callable[[Request, int], Awaitable[Answer]],
+        *,
+        model: str | None,
+        max_tokens: int,
+        inline: bool | None = None,
+    ) -> Recipe:
+        """One kind of call of this stage, at its model's price.
+
+        It is made in place (`inline`) where the provider is a function of this process, unless
+        the stage knows better.
+        """
+        price = self.config.price_of(model)
+        return Recipe(
+            CallKeys(self.name, identity),
+            provider,
+            call,
+            Price(price.prompt_per_million, price.completion_per_million),
+            max_tokens,
+            provider in IN_PROCESS if inline is None else inline,
+        )
 
     async def close(self) -> None:  # noqa: B027 - a stage without connections has nothing to close
         """Give back connections."""

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cje.judges import Verdict, make_judge
-from cje.pipeline.budget import Price
 from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.engine import Answer, Outcome, Recipe, Request
-from cje.pipeline.hashing import CallKeys
-from cje.pipeline.stages.base import IN_PROCESS, CallStage
+from cje.pipeline.stages.base import CallStage
 
 __all__ = ["JudgeStage"]
 
@@ -29,19 +27,17 @@ class JudgeStage(CallStage):
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
         judge = make_judge(config.judge)
-        price = config.price_of(config.judge.model)
 
         async def ask(request: Request, seed: int) -> Answer:
             return await judge.ajudge(*request.texts, seed=seed)
 
         self._judge = judge
-        self._recipe = Recipe(
-            CallKeys(self.name, judge.identity()),
+        self._recipe = self.make_recipe(
+            judge.identity(),
             judge.provider,
             ask,
-            Price(price.prompt_per_million, price.completion_per_million),
-            config.judge.max_tokens,
-            judge.provider in IN_PROCESS,
+            model=config.judge.model,
+            max_tokens=config.judge.max_tokens,
         )
 
     @property

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cje.pipeline.budget import Price
 from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.engine import Answer, Outcome, Recipe, Request
-from cje.pipeline.hashing import CallKeys
-from cje.pipeline.stages.base import IN_PROCESS, CallStage
+from cje.pipeline.stages.base import CallStage
 from cje.policies import Generation, PolicyRunner, make_runner
 
 __all__ = ["LoggingPolicyStage"]
@@ -32,19 +30,17 @@ class LoggingPolicyStage(CallStage):
         policy = config.logging_policy
         if policy is not None and config.dataset.response_field is None:
             runner = make_runner(policy)
-            price = config.price_of(policy.model)
 
             async def generate(request: Request, seed: int) -> Answer:
                 return await runner.agenerate(request.texts[0], seed=seed)
 
             self._runner = runner
-            self._recipe = Recipe(
-                CallKeys(self.name, runner.identity()),
+            self._recipe = self.make_recipe(
+                runner.identity(),
                 runner.provider,
                 generate,
-                Price(price.prompt_per_million, price.completion_per_million),
-                policy.max_tokens,
-                runner.provider in IN_PROCESS,
+                model=policy.model,
+                max_tokens=policy.max_tokens,
             )
 
     @property

@@ -23,11 +23,10 @@ from cje.judges import (
     make_judge,
 )
 from cje.kernels.binning import equal_mass_bins
-from cje.pipeline.budget import Price
 from cje.pipeline.chunks import Row, RowStream
 from cje.pipeline.config import OracleConfig, PipelineConfig
 from cje.pipeline.engine import Answer, Outcome, Recipe, Request
-from cje.pipeline.hashing import CallKeys, fingerprint
+from cje.pipeline.hashing import fingerprint
 from cje.pipeline.stages.base import CallStage
 
 __all__ = ["OracleStage", "draw_slice", "make_oracle", "report_labels", "slice_fingerprint"]
@@ -56,7 +55,6 @@ class OracleStage(CallStage):
         self.config, self._drawn = config, config.oracle_config
         source = make_oracle(config.oracle_config)
         judge = config.oracle_config.judge
-        price = config.price_of(None if judge is None else judge.model)
 
         async def label(request: Request, seed: int) -> Answer:
             verdict = await source.alabel(request.extra, seed=seed)
@@ -66,13 +64,13 @@ class OracleStage(CallStage):
 
         provider = str(getattr(source, "provider", "oracle"))
         self._source = source
-        self._recipe = Recipe(
-            CallKeys(self.name, source.identity()),
+        self._recipe = self.make_recipe(
+            source.identity(),
             provider,
             label,
-            Price(price.prompt_per_million, price.completion_per_million),
-            0 if judge is None else judge.max_tokens,
-            provider in ("csv", "offline"),  # a function may be a coroutine that waits
+            model=None if judge is None else judge.model,
+            max_tokens=0 if judge is None else judge.max_tokens,
+            inline=provider in ("csv", "offline"),  # a function may be a coroutine that waits
         )
 
     @property

@@ -16,12 +16,11 @@ from typing import Any
 import polars as pl
 
 from cje.errors import CJEError
-from cje.pipeline.budget import Price
 from cje.pipeline.chunks import Row, chunk_exists, chunk_path, load_chunk, parquet_bytes
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically
 from cje.pipeline.engine import Answer, Outcome, Recipe, Request
-from cje.pipeline.hashing import CallKeys, compute_contexts_hash, fingerprint
+from cje.pipeline.hashing import compute_contexts_hash, fingerprint
 from cje.pipeline.stages.base import IN_PROCESS, CallStage
 from cje.policies import MultiTargetSampler, PolicyConfig, PolicyRunner, make_multi_sampler
 
@@ -51,23 +50,17 @@ class TeacherForcing(CallStage):
         policies = [*([logging] if self._rescore and logging else []), *config.target_policies]
         self.sampler: MultiTargetSampler = make_multi_sampler(policies)
         self._recipes = tuple(
-            self._recipe(runner, policy, config)
+            self._recipe(runner, policy)
             for runner, policy in zip(self.sampler.runners, policies, strict=True)
         )
 
-    def _recipe(self, runner: PolicyRunner, policy: PolicyConfig, config: PipelineConfig) -> Recipe:
+    def _recipe(self, runner: PolicyRunner, policy: PolicyConfig) -> Recipe:
         async def score(request: Request, seed: int) -> Answer:
             context, response = request.texts
             return await runner.alog_prob(context, response, **request.extra)
 
-        price = config.price_of(policy.model)
-        return Recipe(
-            CallKeys(self.name, runner.identity()),
-            runner.provider,
-            score,
-            Price(price.prompt_per_million, price.completion_per_million),
-            1,
-            runner.provider in IN_PROCESS,
+        return self.make_recipe(
+            runner.identity(), runner.provider, score, model=policy.model, max_tokens=1
         )
 
     @property
@@ -123,8 +116,7 @@ class TeacherForcing(CallStage):
         return n_rows * len(self._recipes) + min(n_rows, self._replicates)
 
     async def close(self) -> None:
-        for runner in self.sampler.runners:
-            await runner.aclose()
+        await self.sampler.aclose()
 
 
 def _given(row: Row) -> float | None:
