@@ -11,7 +11,7 @@ from cje.errors import CJEError
 from cje.judges.verdict import JudgedScore, VarianceMethod, Verdict, combine_verdicts
 from cje.models import JSON, call_seed, gather_bounded, run_sync, with_retries
 
-__all__ = ["BaseJudge", "Judge", "check_samples"]
+__all__ = ["BaseJudge", "Judge", "check_samples", "function_name"]
 
 
 class Judge(Protocol):
@@ -96,3 +96,9 @@ def check_samples(samples: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]
                 )  # fmt: skip
         pairs.append((sample["context"], sample["response"]))
     return pairs
+
+
+def function_name(function: Any) -> str:
+    """``module:name`` of a user's function or callable object, for an identity."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{getattr(function, '__module__', '')}:{name}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from cje.data.judge_score import JudgeScore
 from cje.errors import CJEError
-from cje.judges.base import BaseJudge, Judge
+from cje.judges.base import BaseJudge, Judge, function_name
 from cje.judges.verdict import VarianceMethod, Verdict
 from cje.models import JSON
 
@@ -82,10 +82,9 @@ class OfflineJudge(BaseJudge):
         return Verdict(min(1.0, max(0.0, drawn)), variance=None if own is None else min(own, 0.25))
 
     def identity(self) -> dict[str, JSON]:
-        name = getattr(self.quality, "__qualname__", type(self.quality).__name__)
         return {
             "provider": self.provider,
-            "quality": f"{getattr(self.quality, '__module__', '')}:{name}",
+            "quality": function_name(self.quality),
             "bias": list(self.bias),
             "noise": self.noise,
             "variance": self.variance_method,
@@ -125,9 +124,4 @@ class DeterministicJudge(BaseJudge):
         return Verdict(float(value.mean if isinstance(value, JudgeScore) else value))
 
     def identity(self) -> dict[str, JSON]:
-        named = self._function
-        qualname = getattr(named, "__qualname__", type(named).__name__)
-        return {
-            "provider": self.provider,
-            "scorer": f"{getattr(named, '__module__', '')}:{qualname}",
-        }
+        return {"provider": self.provider, "scorer": function_name(self._function)}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from cje.data.scale import Scale
 from cje.errors import CJEError
-from cje.judges.base import Judge
+from cje.judges.base import Judge, function_name
 from cje.judges.verdict import Verdict
 from cje.models import JSON
 
@@ -65,9 +65,8 @@ class CallableOracle:
         return None if value is None else Verdict(_unit(float(value), self.scale, "oracle"))
 
     def identity(self) -> dict[str, JSON]:
-        name = getattr(self.function, "__qualname__", type(self.function).__name__)
-        module = getattr(self.function, "__module__", "")
-        return {"oracle": "callable", "function": f"{module}:{name}", "scale": str(self.scale)}
+        name = function_name(self.function)
+        return {"oracle": "callable", "function": name, "scale": str(self.scale)}
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def _unit(value: float, scale: Scale, where: str) -> float:
             f"a label must be in [{scale.low:g}, {scale.high:g}]", where=where, value=value,
             hint="declare the labels' range with scale",
         )  # fmt: skip
-    return (value - scale.low) / (scale.high - scale.low)
+    return float(scale.to_unit(value))
 
 
 def _more(names: tuple[str, ...]) -> str:
