@@ -5,34 +5,46 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cje.data.arrays import float_array
 from cje.errors import CJEError
+from cje.kernels.arrays import BoolArray, FloatArray
 
-__all__ = ["bool_array", "finite_column", "float_array", "is_number", "n_rows"]
+__all__ = ["bool_array", "finite_column", "finite_vector", "float_array", "is_number", "n_rows"]
 
 
-def finite_column(
-    name: str, values: ArrayLike, n: int, *, largest: float = 1e100
-) -> NDArray[np.float64]:
+def finite_column(name: str, values: ArrayLike, n: int, *, largest: float = 1e100) -> FloatArray:
     """`n` finite numbers, or an error that names the row; beyond `largest` products overflow."""
     column = float_array(name, values)
     if column.shape != (n,):
         raise CJEError(
             f"{name} must have one value a row", value=column.shape, hint=f"there are {n} rows"
         )
-    bad = ~np.isfinite(column)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise CJEError(f"{name} is not finite", where=f"row {row}", value=float(column[row]))
+    _refuse_non_finite(name, column)
     if max(-column.min(), column.max()) > largest:
         row = int(np.argmax(np.abs(column)))
         raise CJEError(f"{name} is too large", where=f"row {row}", value=float(column[row]))
     return column
 
 
-def bool_array(name: str, values: ArrayLike) -> NDArray[np.bool_]:
+def finite_vector(name: str, values: ArrayLike) -> FloatArray:
+    """A 1-D array of finite floats, of any length, or an error that names the row."""
+    array = float_array(name, values)
+    if array.ndim != 1:
+        raise CJEError(f"{name} must be one-dimensional", value=array.shape)
+    _refuse_non_finite(name, array)
+    return array
+
+
+def _refuse_non_finite(name: str, column: FloatArray) -> None:
+    bad = ~np.isfinite(column)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise CJEError(f"{name} is not finite", where=f"row {row}", value=float(column[row]))
+
+
+def bool_array(name: str, values: ArrayLike) -> BoolArray:
     """True and false, or 1 and 0; a NaN or a label is neither."""
     if isinstance(values, np.ndarray) and values.dtype == bool:
         return values

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import float_array, n_rows
+from cje.calibration.checks import finite_vector, float_array, n_rows
 from cje.calibration.result import CalibrationResult, build_result
 from cje.calibration.reward_model import fit_reward_model
 from cje.calibration.score_calibrator import (
     ScoreCalibrator,
-    as_floats,
     check_labels,
     combine_weights,
     enough_to_cross_fit,
@@ -197,7 +196,7 @@ def full_length_labels(
             value=labels.shape,
             hint=f"{n} rows, {len(where)} of them in oracle_mask",
         )
-    as_floats("oracle_labels", labels)
+    finite_vector("oracle_labels", labels)
     full = np.full(n, np.nan)
     full[where] = labels
     return full

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cje.calibration.checks import float_array, n_rows
+from cje.calibration.checks import finite_vector, float_array, n_rows
 from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.calibration.selection import MIN_LABELS_TWO_STAGE
 from cje.data.folds import get_content_folds
@@ -194,7 +194,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not fitting:
             check_is_fitted(self, "model_")
         if is_one_dimensional(X):
-            X = as_floats("judge_scores", X)[:, None]
+            X = finite_vector("judge_scores", X)[:, None]
             if not fitting and covariates is None and self.n_features_in_ > 1:
                 raise CJEError(
                     f"Scores alone given, but the fit used {self.n_features_in_ - 1} covariates",
@@ -276,18 +276,6 @@ def is_one_dimensional(X: ArrayLike) -> bool:
     return getattr(X, "ndim", 2) == 1
 
 
-def as_floats(name: str, values: ArrayLike) -> FloatArray:
-    """A 1-D array of finite floats, or an error that names the row."""
-    array = float_array(name, values)
-    if array.ndim != 1:
-        raise CJEError(f"{name} must be one-dimensional", value=array.shape)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise CJEError(f"{name} is not finite", where=f"row {row}", value=float(array[row]))
-    return array
-
-
 def combine_weights(
     n: int, sample_weight: ArrayLike | None, inclusion_probability: ArrayLike | None
 ) -> FloatArray | None:
@@ -301,7 +289,7 @@ def combine_weights(
     ):
         if given is None:
             continue
-        values = as_floats(name, given)
+        values = finite_vector(name, given)
         if len(values) != n:
             raise CJEError(f"{name} must have one value a row", value=len(values), hint=f"n = {n}")
         if (values < 0).any():
@@ -378,7 +366,7 @@ def labelled_rows(labels: FloatArray) -> IntArray:
 def check_labels(labels: FloatArray, *, strict: bool) -> None:
     """Labels are NaN (missing) or finite; outside [0, 1] an error, or a warning if not strict."""
     present = labels[~np.isnan(labels)]
-    as_floats("oracle_labels", present)
+    finite_vector("oracle_labels", present)
     outside = (present < 0) | (present > 1)
     if not outside.any():
         return

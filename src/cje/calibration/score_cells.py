@@ -8,7 +8,7 @@ import numpy as np
 
 from cje.kernels.arrays import FloatArray, IntArray
 
-__all__ = ["ScoreCells"]
+__all__ = ["ScoreCells", "mass_groups"]
 
 _BUCKETS = 4096
 _PROBE = 1000
@@ -55,8 +55,7 @@ class ScoreCells:
         """Coarse group of each cell: consecutive cells, about equal numbers of rows."""
         if len(self.x) <= at_most:
             return np.arange(len(self.x))
-        middle = np.cumsum(self.counts) - 0.5 * self.counts
-        raw = np.minimum((middle / self.n_rows * at_most).astype(np.int64), at_most - 1)
+        raw = mass_groups(self.counts, at_most)
         # A heavy cell may skip group numbers; close the gaps.
         return np.cumsum(np.diff(raw, prepend=raw[0]) > 0)
 
@@ -64,6 +63,13 @@ class ScoreCells:
         """One value a row, from blocks of consecutive cells."""
         by_cell = np.repeat(block_values, np.diff(block_starts, append=len(self.x)))
         return by_cell[self.cell]
+
+
+def mass_groups(mass: FloatArray, at_most: int) -> IntArray:
+    """Group numbers of consecutive cells, about equal totals of `mass`; some may go unused."""
+    middle = np.cumsum(mass) - 0.5 * mass
+    groups = np.minimum((middle / mass.sum() * at_most).astype(np.int64), at_most - 1)
+    return np.asarray(groups)
 
 
 def _by_sorting(scores: FloatArray) -> ScoreCells:

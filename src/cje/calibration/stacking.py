@@ -26,7 +26,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from cje.calibration.isotonic import pav_blocks
-from cje.calibration.score_cells import ScoreCells
+from cje.calibration.score_cells import ScoreCells, mass_groups
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_predict
 from cje.kernels.simplex import simplex_qp
@@ -233,7 +233,7 @@ def _best_turn(grid: FoldGrid, w: FloatArray) -> tuple[tuple[float, bool], ...] 
     n = grid.n.sum(axis=1)
     if len(n) < 3:
         return None
-    coarse = np.flatnonzero(np.diff(_coarsen(n, _TURNING_GROUPS), prepend=-1))
+    coarse = np.flatnonzero(np.diff(mass_groups(n, _TURNING_GROUPS), prepend=-1))
     size, total = np.add.reduceat(n, coarse), np.add.reduceat(w, coarse)
     backwards = size[::-1].tolist(), total[::-1].tolist()
     forwards = size.tolist(), total.tolist()
@@ -252,12 +252,6 @@ def _best_turn(grid: FoldGrid, w: FloatArray) -> tuple[tuple[float, bool], ...] 
             turn = float(grid.x[coarse[cut + 1]])
             best = ((float(grid.x[0]), first), (turn, not first))
     return best
-
-
-def _coarsen(n: FloatArray, at_most: int) -> IntArray:
-    """Group numbers of consecutive cells, about equal totals of n."""
-    middle = np.cumsum(n) - 0.5 * n
-    return np.asarray(np.minimum((middle / n.sum() * at_most).astype(np.int64), at_most - 1))
 
 
 def _prefix_fit(size: list[float], total: list[float], *, increasing: bool) -> list[float]:
