@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -211,58 +211,52 @@ def _findings(
     policies: Sequence[PolicyUncertaintyResult],
     fits: Sequence[PolicyFit],
     inputs: Inputs,
-) -> list[Finding]:
-    found, n = [], len(inputs)
-    advice = (
-        "use fresh draws from this policy"
-        if inputs.fresh is None
-        else "the label correction rests on few rows: label some of this policy's own draws"
-    )
+) -> Iterator[Finding]:
     if gamma > 1.0 and not gamma.believable:
-        found.append(
-            Finding(
-                "judge-too-sure",
-                gamma.verdict,
-                Severity.INFO,
-                "trust the intervals here, not the judge's own variances",
-                details={"gamma": float(gamma)},
-            )
+        yield Finding(
+            "judge-too-sure",
+            gamma.verdict,
+            Severity.INFO,
+            "trust the intervals here, not the judge's own variances",
+            details={"gamma": float(gamma)},
         )
     for policy, fit in zip(policies, fits, strict=True):
-        estimate = policy.estimate
-        if estimate.raw_effective_sample_size < 0.1 * n:
-            found.append(
-                Finding(
-                    "low-ess",
-                    f"the raw effective sample size is {estimate.raw_effective_sample_size:.0f} "
-                    f"of {n} rows",
-                    Severity.WARNING
-                    if estimate.raw_effective_sample_size >= 0.01 * n
-                    else Severity.REFUSE,
-                    advice,
-                    policy.name,
-                )
-            )
-        if not fit.shrinkage.reached:
-            found.append(
-                Finding(
-                    "ess-not-reached",
-                    f"no shrinkage brings the effective sample size to "
-                    f"{100 * config.min_ess_ratio:g}% of the rows",
-                    Severity.WARNING,
-                    "the judge's variances do not single out the heavy rows: use fresh draws",
-                    policy.name,
-                )
-            )
-        if abs(estimate.shrinkage_bias) > 0.5 * estimate.se > 0.0:
-            found.append(
-                Finding(
-                    "shrinkage-bias",
-                    f"shrinkage moved the value by {estimate.shrinkage_bias:+.4f}, more than half "
-                    f"its standard error {estimate.se:.4f}: the interval leaves that out",
-                    Severity.WARNING,
-                    "use shrinkage_method='optimal', or none",
-                    policy.name,
-                )
-            )
-    return found
+        yield from _policy_findings(config, policy, fit, inputs)
+
+
+def _policy_findings(
+    config: UncertaintyEstimatorConfig,
+    policy: PolicyUncertaintyResult,
+    fit: PolicyFit,
+    inputs: Inputs,
+) -> Iterator[Finding]:
+    estimate, n = policy.estimate, len(inputs)
+    ess = estimate.raw_effective_sample_size
+    if ess < 0.1 * n:
+        yield Finding(
+            "low-ess",
+            f"the raw effective sample size is {ess:.0f} of {n} rows",
+            Severity.WARNING if ess >= 0.01 * n else Severity.REFUSE,
+            "use fresh draws from this policy"
+            if inputs.fresh is None
+            else "the label correction rests on few rows: label some of this policy's own draws",
+            policy.name,
+        )
+    if not fit.shrinkage.reached:
+        yield Finding(
+            "ess-not-reached",
+            f"no shrinkage brings the effective sample size to "
+            f"{100 * config.min_ess_ratio:g}% of the rows",
+            Severity.WARNING,
+            "the judge's variances do not single out the heavy rows: use fresh draws",
+            policy.name,
+        )
+    if abs(estimate.shrinkage_bias) > 0.5 * estimate.se > 0.0:
+        yield Finding(
+            "shrinkage-bias",
+            f"shrinkage moved the value by {estimate.shrinkage_bias:+.4f}, more than half "
+            f"its standard error {estimate.se:.4f}: the interval leaves that out",
+            Severity.WARNING,
+            "use shrinkage_method='optimal', or none",
+            policy.name,
+        )
