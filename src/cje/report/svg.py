@@ -130,53 +130,33 @@ def _framed(
 ) -> Markup:
     """A chart of two drawings side by side: the y labels at a fixed width, the rest fluid."""
     x_name, y_name, said = words
-    rows = [
-        (v, text, _TOP_ROOM + height * (1 - y.at(v) / 100))
-        for v, text in y_ticks or _labelled(y, 5)
-    ]
     total = height + _TOP_ROOM + _AXIS_ROOM
-    left = [
-        tag("text", text, x=47, y=round(place + 4, 1), text_anchor="end", class_="tick")
-        for _, text, place in rows
+    rows = [
+        (text, _TOP_ROOM + height * (1 - y.at(v) / 100)) for v, text in y_ticks or _labelled(y, 5)
     ]
-    turned = f"rotate(-90 9 {_TOP_ROOM + height / 2})"
-    left.append(
-        tag(
-            "text",
-            y_name,
-            x=9,
-            y=_TOP_ROOM + height / 2,
-            text_anchor="middle",
-            transform=turned,
-            class_="axis-name",
-        )
-    )
     grid = [
         tag("line", x1="0", x2="100%", y1=round(at, 1), y2=round(at, 1), class_="grid")
-        for *_, at in rows
+        for _, at in rows
     ]
     inner = tag("svg", *stretched, x=0, y=_TOP_ROOM, width="100%", height=height,
                 viewBox="0 0 100 100", preserveAspectRatio="none")  # fmt: skip
     labels = [_tick_text(x, v, text, _TOP_ROOM + height + 15) for v, text in x_ticks]
     name = tag("text", x_name, x="50%", y=total - 3, text_anchor="middle", class_="axis-name")
-    return tag(
-        "div",
-        tag("svg", *left, width=52, height=total, class_="y-axis", aria_hidden="true"),
-        tag(
-            "svg",
-            *grid,
-            inner,
-            *points,
-            *labels,
-            name,
-            width="100%",
-            height=total,
-            class_="area",
-            role="img",
-            aria_label=said,
-        ),
-        class_="chart",
-    )
+    area = tag("svg", *grid, inner, *points, *labels, name, width="100%", height=total,
+               class_="area", role="img", aria_label=said)  # fmt: skip
+    return tag("div", _y_axis(rows, y_name, height, total), area, class_="chart")
+
+
+def _y_axis(rows: Sequence[tuple[str, float]], name: str, height: int, total: int) -> Markup:
+    """Labels at their heights, and the axis's name turned upwards beside them."""
+    labels = [
+        tag("text", text, x=47, y=round(at + 4, 1), text_anchor="end", class_="tick")
+        for text, at in rows
+    ]
+    middle = _TOP_ROOM + height / 2
+    labels.append(tag("text", name, x=9, y=middle, text_anchor="middle",
+                      transform=f"rotate(-90 9 {middle})", class_="axis-name"))  # fmt: skip
+    return tag("svg", *labels, width=52, height=total, class_="y-axis", aria_hidden="true")
 
 
 def _path(points: Sequence[tuple[float, float]], kind: str, *, closed: bool = False) -> Markup:

@@ -157,12 +157,19 @@ def logged_with_logprobs(
         return Simulation(dataset, truth, outcome)
     repeated = np.repeat(prompt_effect, fresh_draws)
     draws = [respond(repeated, parameters[name]) for name in overlaps]
-    rows = n * fresh_draws
-    fresh = Dataset.from_arrays(
-        prompt_id=prompt_codes(n, fresh_draws, len(overlaps)),
-        policy=policy_codes(tuple(overlaps), rows),
-        draw_idx=np.tile(np.arange(rows) % fresh_draws, len(overlaps)),
-        judge_score=np.concatenate([d[1] for d in draws]),
-        oracle_label=np.full(rows * len(overlaps), np.nan),
+    fresh = _fresh_rows(tuple(overlaps), [score for _, score, _ in draws], n, fresh_draws)
+    return Simulation(dataset, truth, outcome, fresh, np.concatenate([y for _, _, y in draws]))
+
+
+def _fresh_rows(
+    names: tuple[str, ...], scores: list[FloatArray], n_prompts: int, draws: int
+) -> Dataset:
+    """Unlabelled responses of the targets, one target after the other, on the same prompts."""
+    rows = n_prompts * draws
+    return Dataset.from_arrays(
+        prompt_id=prompt_codes(n_prompts, draws, len(names)),
+        policy=policy_codes(names, rows),
+        draw_idx=np.tile(np.arange(rows) % draws, len(names)),
+        judge_score=np.concatenate(scores),
+        oracle_label=np.full(rows * len(names), np.nan),
     )
-    return Simulation(dataset, truth, outcome, fresh, np.concatenate([d[2] for d in draws]))
