@@ -11,11 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cje import analyze_dataset
-from cje.data import Dataset, PrecomputedSampler
+from cje import analyze_dataset, classification, survival
+from cje.calibration import JudgeCalibrator, SIMCalibrator
+from cje.data import Dataset, JudgeScores, PrecomputedSampler
 from cje.estimators import EstimationResult
 from cje.estimators.registry import REGISTRY
 from cje.simulate import logged_with_logprobs, policies_on_shared_prompts
+from cje.uncertainty import UncertaintyAwareDRCPO
 
 _SCRIPT = """
 import sys
@@ -106,3 +108,52 @@ def test_row_order_moves_an_off_policy_estimate_by_rounding_alone(name: str) -> 
         return result
 
     _close(estimate(sim.dataset), estimate(sim.dataset.select(order)))
+
+
+N = 400
+_RNG = np.random.default_rng(0)
+SCORE, WEIGHT = np.round(_RNG.random(N), 2), _RNG.lognormal(size=N)  # ties, as judges give them
+HIT, TIME = _RNG.random(N) < SCORE, np.ceil(20 * _RNG.exponential(size=N)) / 20
+LABEL = np.clip(SCORE + _RNG.normal(0, 0.1, N), 0, 1)
+SEEN = _RNG.random(N) < 0.4
+ORDER = _RNG.permutation(N)
+BINARY = ["expected_calibration_error", "debiased_ece", "maximum_calibration_error", "smooth_ece",
+          "kuiper_error", "kolmogorov_smirnov_error", "brier_score", "spiegelhalter_z"]  # fmt: skip
+TIMED = ["calibration_slope", "integrated_calibration_index", "observed_expected_at_horizon",
+         "harrell_c", "uno_c", "time_dependent_auc", "brier_score"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_row_order_moves_a_calibration_metric_by_rounding_alone(name: str) -> None:
+    metric = getattr(classification, name)
+    moved = float(metric(HIT[ORDER], SCORE[ORDER])) - float(metric(HIT, SCORE))
+    assert abs(moved) <= 1e-12
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_row_order_moves_a_survival_metric_by_rounding_alone(name: str) -> None:
+    metric = getattr(survival, name)
+    plain = metric(SCORE, TIME, HIT)
+    other = metric(SCORE[ORDER], TIME[ORDER], HIT[ORDER])
+    np.testing.assert_allclose(
+        [float(plain), *plain.interval], [float(other), *other.interval], rtol=0.0, atol=1e-12
+    )
+
+
+def test_row_order_moves_rewards_weights_and_judge_uncertainty_by_rounding_alone() -> None:
+    def work(order: np.ndarray) -> np.ndarray:
+        names = [f"p{k}" for k in order]
+        model = JudgeCalibrator()
+        model.fit_cv(SCORE[order], LABEL[order], SEEN[order], n_folds=5, prompt_ids=names)
+        weights = SIMCalibrator().transform(WEIGHT[order], SCORE[order], rewards=LABEL[order])[0]
+        found = UncertaintyAwareDRCPO().fit(
+            judge_scores=JudgeScores(SCORE[order], np.full(N, 0.01)),
+            oracle_rewards=np.where(SEEN, LABEL, np.nan)[order],
+            importance_weights=WEIGHT[order],
+            prompt_ids=names,
+        )
+        back = np.argsort(order)
+        values = [*found.get_estimates(), *found.get_standard_errors()]
+        return np.concatenate([model.predict(SCORE[order])[back], weights[back], values])
+
+    np.testing.assert_allclose(work(ORDER), work(np.arange(N)), rtol=0.0, atol=1e-12)
