@@ -167,7 +167,7 @@ def _covariate(dataset: Dataset, name: str) -> FloatArray:
                 "use_response_length needs the responses",
                 hint="read a file with a 'response' field, or add a response_length covariate",
             )
-        return np.fromiter(map(len, dataset.response), dtype=np.float64, count=len(dataset))
+        return dataset.response.lengths().astype(np.float64)
     column = _column(dataset, name)
     bad = ~np.isfinite(column)
     if bad.any():
