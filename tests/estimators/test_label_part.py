@@ -157,7 +157,7 @@ def test_what_labels_move_through_the_calibration_is_the_derivative_of_the_refit
     model = fit_reward_model(score, label, weights=v, mode="monotone")
     fitted = model.predict(score)
     reach = Reach(model.predict(target_score), t, fitted, v)
-    coefficient = reach.moved(fitted + 1.0, w)  # a unit residual each
+    coefficient = reach.coefficients(w)
     for j in range(0, m, 7):
         moved = label.copy()
         moved[j] += step
@@ -171,4 +171,4 @@ def test_nothing_passes_through_the_calibration_where_weights_match_the_target()
     even = np.full(50, 0.02)
     model = fit_reward_model(score, label, mode="monotone")
     fitted = model.predict(score)
-    np.testing.assert_allclose(Reach(fitted, even, fitted, even).moved(label, even), 0, atol=1e-15)
+    np.testing.assert_allclose(Reach(fitted, even, fitted, even).coefficients(even), 0, atol=1e-15)

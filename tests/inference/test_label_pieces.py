@@ -145,3 +145,47 @@ def test_intervals_hold_where_heavy_labels_all_come_out_well() -> None:
         held[name] = np.mean((low <= p) & (p <= high))
     assert held["plain"] < held["moderated"]
     assert held["moderated"] == pytest.approx(0.95, abs=0.015)
+
+
+def test_joining_keeps_degrees_of_freedom_and_label_variances() -> None:
+    rng = np.random.default_rng(4)
+    names = tuple(map(str, range(30)))
+    with_pieces = replace(
+        _labelled(rng.standard_normal((30, 1)) / 30, np.full((30, 1), 1 / 30)),
+        clusters=names,
+        extra_df=12.0,
+    )
+    without = replace(with_pieces, names=("z",), pieces=None)
+    both = InfluenceEstimate.join([with_pieces, without])
+    np.testing.assert_allclose(
+        both.standard_errors(),
+        np.r_[with_pieces.standard_errors(), without.standard_errors()],
+    )
+    alone = InfluenceEstimate.join([with_pieces])
+    np.testing.assert_allclose(alone.degrees_of_freedom(), with_pieces.degrees_of_freedom())
+
+
+def test_sampling_degrees_of_freedom_are_those_of_the_sampling_influence_alone() -> None:
+    even = np.full((100, 1), 0.01) * np.where(np.arange(100) % 2, 1, -1)[:, None]
+    heavy = np.zeros((100, 1))
+    heavy[0] = 1.0
+    estimate = InfluenceEstimate(("a",), np.zeros(1), even, label_influence=heavy, extra_df=5.0)
+    assert estimate.degrees_of_freedom(full=False)[0] == pytest.approx(99.0)
+    assert estimate.degrees_of_freedom()[0] == pytest.approx(5.0, rel=0.05)
+
+
+def test_no_more_degrees_of_freedom_than_clusters_and_the_prior() -> None:
+    rng = np.random.default_rng(1)
+    psi = rng.standard_normal((12, 1)) / 12
+    estimate = InfluenceEstimate(
+        ("a",), np.zeros(1), psi, label_influence=psi[::-1], pieces=np.full((12, 1), 1 / 12)
+    )
+    assert estimate.degrees_of_freedom()[0] <= 11 + 4
+
+
+def test_labels_that_offset_the_sampling_are_not_moderated_to_nothing() -> None:
+    psi = np.linspace(-1, 1, 40)[:, None] / 40
+    estimate = InfluenceEstimate(
+        ("a",), np.zeros(1), -0.95 * psi, label_influence=psi, pieces=np.full((40, 1), 1e-6)
+    )
+    assert estimate.standard_errors()[0] > 0.8 * np.sqrt(estimate._raw_covariance[0, 0])

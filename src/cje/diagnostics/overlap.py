@@ -164,18 +164,28 @@ class ScoreOverlap:
 
 
 def score_overlap(
-    policy: str, scores: FloatArray, labelled_scores: FloatArray, *, min_labels: int = 5
+    policy: str,
+    scores: FloatArray,
+    labelled_scores: FloatArray,
+    *,
+    weights: FloatArray | None = None,
+    min_labels: int = 5,
 ) -> ScoreOverlap:
-    """Compare a policy's judge scores with those of the labelled rows, in ten bins of [0, 1]."""
+    """Compare a policy's judge scores with those of the labelled rows, in ten bins of [0, 1].
+
+    `weights` make logged scores those of the policy.
+    """
     if not len(labelled_scores) or not len(scores):
         raise CJEError("score overlap needs scores and labelled scores", where=policy)
     low, high = float(labelled_scores.min()), float(labelled_scores.max())
     bins = np.linspace(0.0, 1.0, 11)
-    mine = np.histogram(scores, bins)[0] / len(scores)
+    share = np.full(len(scores), 1.0) if weights is None else weights
+    share = share / share.sum()
+    mine = np.histogram(scores, bins, weights=share)[0]
     labels = np.histogram(labelled_scores, bins)[0]
     return ScoreOverlap(
         policy=policy,
-        outside=float(np.mean((scores < low) | (scores > high))),
+        outside=float(share[(scores < low) | (scores > high)].sum()),
         thin=float(mine[labels < min_labels].sum()),
         overlap=float(np.minimum(mine, labels / labels.sum()).sum()),
         min_labels=min_labels,

@@ -34,7 +34,7 @@ def carry_over_findings(
         gap,
         np.zeros_like(moved),
         label_influence=moved,
-        pieces=by_weight.pieces - by_score.pieces,
+        pieces=by_weight.pieces(by_weight.weight) - by_score.pieces(by_score.weight),
     )
     tested = [k for k, fine in enumerate(usable) if fine and contrast.standard_errors()[k] > 0]
     if not tested:

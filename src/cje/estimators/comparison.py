@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cje.errors import CJEError
-from cje.inference import InfluenceEstimate, Interval
+from cje.inference import InfluenceEstimate, Interval, holm
 
-__all__ = ["BestPolicy", "Comparison", "compare"]
+__all__ = ["BestPolicy", "Comparison", "adjusted", "check_margin", "compare"]
 
 
 @dataclass(frozen=True)
@@ -20,10 +22,19 @@ class Comparison:
     difference, standard_error, p_value : float
         Two-sided test of no difference, clustered by prompt.
     interval : Interval
+        Of this pair alone.
     margin, p_non_inferior : float, optional
         Test of the claim that `a` is worse than `b` by less than `margin` (one-sided).
     caveats : tuple of str
         Why the number deserves care: borrowed calibration, refused policies.
+    p_non_inferior_back : float, optional
+        The same claim of `b` against `a`; both together are an equivalence test.
+    p_adjusted, p_non_inferior_adjusted, p_non_inferior_back_adjusted : float, optional
+        One row of a table of several comparisons: adjusted for their number (Holm). None where the
+        pair was asked for by itself.
+    adjusted_interval : Interval, optional
+        All intervals of the table hold at once (Bonferroni, which Holm's test never contradicts:
+        where it leaves zero out, `p_adjusted` is significant).
     """
 
     a: str
@@ -35,20 +46,75 @@ class Comparison:
     margin: float | None = None
     p_non_inferior: float | None = None
     caveats: tuple[str, ...] = ()
+    p_non_inferior_back: float | None = None
+    p_adjusted: float | None = None
+    p_non_inferior_adjusted: float | None = None
+    p_non_inferior_back_adjusted: float | None = None
+    adjusted_interval: Interval | None = None
 
     @property
     def verdict(self) -> str:
-        """``"better"``, ``"worse"``, ``"non-inferior"`` or ``"inconclusive"`` at the level."""
-        alpha = 1.0 - self.interval.level
-        if self.interval.low > 0.0:
+        """``"better"``, ``"worse"``, ``"non-inferior"`` or ``"inconclusive"`` at the level.
+
+        In a table of several comparisons the adjusted p-values decide; a pair by itself is decided
+        by its own interval.
+        """
+        half = (1.0 - self.interval.level) / 2.0
+        low, high = self.interval
+        if self.p_adjusted is not None:
+            apart = self.p_adjusted < 2.0 * half
+            low, high = (self.difference, self.difference) if apart else (0.0, 0.0)
+        claim = self.p_non_inferior
+        if self.p_non_inferior_adjusted is not None:
+            claim = self.p_non_inferior_adjusted
+        if low > 0.0:
             return "better"
-        if self.p_non_inferior is not None and self.p_non_inferior < alpha / 2.0:
+        if claim is not None and claim < half:
             return "non-inferior"
-        return "worse" if self.interval.high < 0.0 else "inconclusive"
+        return "worse" if high < 0.0 else "inconclusive"
+
+    def reversed(self) -> Comparison:
+        """The same comparison as ``b - a``."""
+        return replace(
+            self,
+            a=self.b,
+            b=self.a,
+            difference=-self.difference,
+            interval=_mirrored(self.interval),
+            p_non_inferior=self.p_non_inferior_back,
+            p_non_inferior_back=self.p_non_inferior,
+            p_non_inferior_adjusted=self.p_non_inferior_back_adjusted,
+            p_non_inferior_back_adjusted=self.p_non_inferior_adjusted,
+            adjusted_interval=self.adjusted_interval and _mirrored(self.adjusted_interval),
+        )
+
+    def alone(self) -> Comparison:
+        """The same comparison asked for by itself: nothing adjusted."""
+        return replace(
+            self,
+            p_adjusted=None,
+            p_non_inferior_adjusted=None,
+            p_non_inferior_back_adjusted=None,
+            adjusted_interval=None,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return asdict(self) | {"caveats": list(self.caveats), "verdict": self.verdict}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
+        """The inverse of `to_dict`; further keys are left aside."""
+        known = {name: data[name] for name in cls.__dataclass_fields__}
+        wide = known["adjusted_interval"]
+        return cls(
+            **known
+            | {
+                "interval": Interval(**known["interval"]),
+                "adjusted_interval": None if wide is None else Interval(**wide),
+                "caveats": tuple(known["caveats"]),
+            }
+        )
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -57,6 +123,11 @@ class Comparison:
             f"({self.interval.level:.0%} interval {low:+.4g} to {high:+.4g}, "
             f"p = {self.p_value:.3g}): {self.verdict}"
         )
+        if self.margin is not None and self.p_non_inferior is not None:
+            text += (
+                f"\n  worse by less than the margin of {self.margin:g}, or not worse: "
+                f"p = {self.p_non_inferior:.3g} (one-sided)"
+            )
         return text + "".join(f"\n  caution: {caveat}" for caveat in self.caveats)
 
 
@@ -74,15 +145,44 @@ class BestPolicy:
         Policies a gate refused. A refused policy with a higher estimate is named in `note`.
     note : str
         The answer in words.
+    warnings : tuple of str
+        What was found about `policy` itself; told in `note` too.
     """
 
     policy: str | None
     ties: tuple[str, ...]
     excluded: dict[str, str]
     note: str
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return asdict(self) | {"ties": list(self.ties), "warnings": list(self.warnings)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BestPolicy:
+        """The inverse of `to_dict`."""
+        known = {name: data[name] for name in cls.__dataclass_fields__}
+        return cls(
+            **known | {"ties": tuple(known["ties"]), "warnings": tuple(known["warnings"])}
+        )
 
     def __str__(self) -> str:
         return self.note
+
+
+def check_margin(margin: Any) -> float | None:
+    """A non-inferiority margin: a positive, finite number, or none."""
+    if margin is None:
+        return None
+    number = isinstance(margin, int | float) or hasattr(margin, "__float__")
+    if not number or isinstance(margin, bool) or not 0.0 < float(margin) < math.inf:
+        raise CJEError(
+            "a non-inferiority margin must be positive and finite",
+            value=margin,
+            hint="give the largest loss that is still of no importance, on the label's scale",
+        )
+    return float(margin)
 
 
 def compare(
@@ -93,14 +193,21 @@ def compare(
     level: float,
     margin: float | None,
     caveats: tuple[str, ...],
+    among: int | None = None,
 ) -> Comparison:
-    """The comparison of two quantities of one estimate."""
+    """The comparison of two quantities of one estimate, `among` so many in one table."""
     if a == b:
         raise CJEError("a policy cannot be compared with itself", value=a)
-    if margin is not None and not margin > 0.0:
-        raise CJEError("a non-inferiority margin must be positive", value=margin)
+    margin = check_margin(margin)
     gap = influence.difference(a, b)
-    p_non_inferior = None if margin is None else float(gap.p_values(-margin, "greater")[0])
+    there = back = None
+    if margin is not None:
+        there = float(gap.p_values(-margin, "greater")[0])
+        back = float(gap.p_values(margin, "less")[0])
+    wide = None
+    if among is not None:
+        low, high = gap.intervals(1.0 - (1.0 - level) / among)[0]
+        wide = Interval(low, high, level, "bonferroni")
     return Comparison(
         a,
         b,
@@ -109,6 +216,36 @@ def compare(
         gap.intervals(level)[0],
         float(gap.p_values()[0]),
         margin,
-        p_non_inferior,
+        there,
         caveats,
+        back,
+        adjusted_interval=wide,
     )
+
+
+def adjusted(pairs: Sequence[Comparison]) -> tuple[tuple[Comparison, float], ...]:
+    """A table of comparisons, each with its Holm-adjusted p-value.
+
+    Tests of no difference are one family; claims of non-inferiority, in both directions, another.
+    """
+    p_values = holm([pair.p_value for pair in pairs])
+    claims: list[float | None] = [None] * (2 * len(pairs))
+    each = [p for pair in pairs for p in (pair.p_non_inferior, pair.p_non_inferior_back)]
+    if pairs and all(p is not None for p in each):
+        claims = holm(each).tolist()
+    return tuple(
+        (
+            replace(
+                pair,
+                p_adjusted=float(p),
+                p_non_inferior_adjusted=there,
+                p_non_inferior_back_adjusted=back,
+            ),
+            float(p),
+        )
+        for pair, p, there, back in zip(pairs, p_values, claims[::2], claims[1::2], strict=True)
+    )
+
+
+def _mirrored(interval: Interval) -> Interval:
+    return replace(interval, low=-interval.high, high=-interval.low)

@@ -72,11 +72,17 @@ class LabelTerm:
         """(K,) the weighted mean residual c."""
         return self.mean(self.residual)
 
-    @property
-    def pieces(self) -> FloatArray:
-        """(G, K) weight of each prompt's labels times the standard deviation of a residual."""
+    def by_prompt(self, rows: FloatArray) -> FloatArray:
+        """(G, K) sums over the labels of each prompt."""
+        return cluster_sums(rows, self.clusters, self.n_clusters)
+
+    def pieces(self, coefficients: FloatArray) -> FloatArray:
+        """(G, K) what each prompt's labels count for, times the standard deviation of a residual.
+
+        The labels of one prompt are taken to err together, which is cautious where they do not.
+        """
         sigma = np.sqrt(self.design @ self.residual**2)
-        return cluster_sums(self.weight * sigma, self.clusters, self.n_clusters)
+        return self.by_prompt(coefficients * sigma)
 
     def pseudo_labels(self, fold_means: FloatArray) -> FloatArray:
         """(m, K) x: what each label says of the value, given the target's means (V, K) of f."""
@@ -94,7 +100,7 @@ class LabelTerm:
         """
         rows = self.weight * (pseudo - self.mean(pseudo))
         rows = rows / np.sqrt(1.0 - np.minimum(self.weight, _MAX_LEVERAGE))
-        return cluster_sums(rows, self.clusters, self.n_clusters)
+        return self.by_prompt(rows)
 
     def jackknife(self, pseudo: FloatArray) -> FloatArray:
         """(G, K) delete-one-prompt jackknife of the weighted means of pseudo-labels, by prompt.
@@ -147,24 +153,26 @@ class Reach:
     calibrating: FloatArray
     at_labels: FloatArray | None = None
 
-    def moved(self, labels: FloatArray, weight: FloatArray) -> FloatArray:
-        """(m,) influence of the labels, with label weights `weight` (m,)."""
+    def coefficients(self, weight: FloatArray) -> FloatArray:
+        """(m,) how far a unit of each label's residual moves the value, label weights `weight`."""
         w = weight if self.at_labels is None else self.at_labels
         return label_influence(
             np.concatenate([self.predicted, self.fitted]),
             np.concatenate([self.target, -w]),
             self.fitted,
-            labels,
+            self.fitted + 1.0,
             self.calibrating,
         )
 
 
 def through_calibration(
     term: LabelTerm, labels: FloatArray, reaches: Sequence[Reach]
-) -> FloatArray:
-    """(G, K) what the labels move through the calibration, by prompt."""
-    columns = [reach.moved(labels, term.weight[:, k]) for k, reach in enumerate(reaches)]
-    return cluster_sums(np.column_stack(columns), term.clusters, term.n_clusters)
+) -> tuple[FloatArray, FloatArray]:
+    """What the labels move through the calibration (m, K), and its coefficients (m, K)."""
+    columns = [reach.coefficients(term.weight[:, k]) for k, reach in enumerate(reaches)]
+    coefficients = np.column_stack(columns)
+    residual = labels[:, None] - np.column_stack([reach.fitted for reach in reaches])
+    return coefficients * residual, coefficients
 
 
 def label_term(

@@ -40,7 +40,8 @@ class LoggedRows:
     propensity : array (n,)
         Probability with which each row was labelled.
     raw, weights : array (n, K)
-        Importance weights unnormalised, and divided by their mean (Hajek).
+        Importance weights unnormalised, and divided by their mean (Hajek). A prompt with several
+        logged rows counts once: its rows share its weight.
     clusters : int array (n,)
         Prompt of each row, into `cluster_names`.
     folds : int array (n,)
@@ -106,6 +107,10 @@ def prepare_logged(
     data = sampler.dataset
     # Of the clipped ratios: weights that all sit at the clip are as uninformative as equal ones.
     check_weights_vary(sampler.log_ratios(), sampler.target_policies, same_as_logging)
+    # Means over rows are then means over prompts; one where every prompt has as many rows.
+    rows = np.bincount(data.prompt_id.codes, minlength=data.prompt_id.n_names)
+    once = len(data) / (np.count_nonzero(rows) * rows[data.prompt_id.codes])[:, None]
+    raw = sampler.weight_matrix(normalised=False) * once
     labels = sampler.oracle_labels()
     labelled = np.isfinite(labels)
     scores = sampler.judge_scores()
@@ -115,8 +120,8 @@ def prepare_logged(
         labels=labels,
         labelled=labelled,
         propensity=_propensity(data, labelled, scores if use_mar else None, min_pi),
-        raw=sampler.weight_matrix(normalised=False),
-        weights=sampler.weight_matrix(),
+        raw=raw,
+        weights=raw / raw.mean(axis=0),
         clusters=data.prompt_id.codes,
         cluster_names=data.prompt_id.names,
         folds=get_folds(data.prompt_id, n_folds, seed),

@@ -19,11 +19,11 @@ FloatArray = NDArray[np.float64]
 
 
 class MRDREstimator(OffPolicyEstimator):
-    r"""More robust doubly robust: f is fitted for each target with weights :math:`M^2`.
+    r"""More robust doubly robust: f is fitted for each target with weights :math:`(M/\pi)^2`.
 
     The variance of the label part is about :math:`E[(L/\pi)^2 M^2 (Y - f)^2]/n`, so the
-    calibration that minimises the :math:`M^2`-weighted squared error makes it smallest even where
-    the curve's shape is wrong: it is best where the target's responses score.
+    calibration that minimises the squared error of the labels with weights :math:`(M/\pi)^2` makes
+    it smallest even where the curve's shape is wrong: it is best where the target scores.
 
     References
     ----------
@@ -50,7 +50,7 @@ class MRDREstimator(OffPolicyEstimator):
 
     @staticmethod
     def _rewards(problem: Problem, weight: FloatArray) -> Rewards:
-        extra = _squared(problem.logged, weight)
+        extra = _squared(problem.logged, weight)  # times 1 / propensity there
         return fit_rewards(problem.logged, mode=problem.rewards.model.mode, extra_weight=extra)
 
     @staticmethod
@@ -67,6 +67,6 @@ class MRDREstimator(OffPolicyEstimator):
 
 
 def _squared(logged: LoggedRows, weight: FloatArray) -> FloatArray:
-    """M squared at the labelled rows; zero would leave a stretch of the curve undefined."""
-    squared = weight[logged.labelled] ** 2
+    """M squared over the propensity at the labelled rows; zero would leave a gap in the curve."""
+    squared = weight[logged.labelled] ** 2 / logged.propensity[logged.labelled]
     return np.maximum(squared, 1e-6 * max(float(squared.max()), 1e-300))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,23 +13,20 @@ from numpy.typing import NDArray
 
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.data import Dataset, PrecomputedSampler
-from cje.diagnostics import (
-    GateThresholds,
-    calibration_fit,
-    effective_sample_size,
-    rater_agreement,
-    score_overlap,
-    score_overlap_findings,
-    weight_diagnostics,
-    weight_findings,
-)
+from cje.diagnostics import GateThresholds, effective_sample_size
 from cje.errors import CJEError
-from cje.estimators.carry_over import carry_over_findings
 from cje.estimators.direct_findings import judge_curve
 from cje.estimators.evidence import Evidence
 from cje.estimators.identical_labels import unseen_variance
 from cje.estimators.label_term import LabelTerm, Reach, label_term, through_calibration
 from cje.estimators.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
+from cje.estimators.offpolicy_findings import (
+    carry_over,
+    examine,
+    fresh_findings,
+    label_gate,
+    tail_may_be_heavy,
+)
 from cje.estimators.result import EstimationResult
 from cje.estimators.rewards import Rewards, fit_rewards
 from cje.inference import (
@@ -236,18 +233,26 @@ class OffPolicyEstimator(ABC):
         )
 
     def label_part(
-        self, problem: Problem, term: LabelTerm, pseudo: FloatArray, reaches: Sequence[Reach]
+        self,
+        problem: Problem,
+        term: LabelTerm,
+        pseudo: FloatArray,
+        reaches: Sequence[Reach],
+        slopes: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, bool]:
         """`by_label`, `pieces` and `labels_apart` of the fit.
 
-        Apart: the jackknife, and what passes through the calibration.
+        Apart: the jackknife, and what passes through the calibration. `slopes` (K,) is how far a
+        unit of weighted residual moves the value, where that is not one.
         """
         _, rectified = self.label_weights(problem)
+        own = term.weight if slopes is None else term.weight * slopes
         if rectified:
-            return term.influence(pseudo), term.pieces, False
+            return term.influence(pseudo), term.pieces(own), False
         labels = problem.logged.labels[problem.logged.labelled]
-        moved = term.jackknife(pseudo) + through_calibration(term, labels, reaches)
-        return moved, term.pieces, True
+        moved, coefficients = through_calibration(term, labels, reaches)
+        by_label = term.jackknife(pseudo) + term.by_prompt(moved)
+        return by_label, term.pieces(own + coefficients), True
 
     def fit_and_estimate(self) -> EstimationResult:
         """Estimate every target policy's value."""
@@ -265,12 +270,13 @@ class OffPolicyEstimator(ABC):
             problem.cluster_names,
             extra_covariance=self._unseen(problem),
             extra_df=self._prompts_labelled(problem) - 1.0,
-            bounds=(0.0, 1.0) if self.bounded else None,
+            # An unnormalised estimate may lie outside the range: cutting would empty its interval.
+            bounds=(0.0, 1.0) if self.bounded or _within(fit.values) else None,
             label_influence=fit.by_label if counted else None,
             pieces=fit.pieces if counted else None,
             labels_apart=fit.labels_apart,
         ).rescaled(scale.width, scale.low)
-        diagnostics, findings = self._examine(problem)
+        diagnostics, findings = self._findings(problem, fit)
         metadata = {
             "level": self.level,
             "quantity": "policy value",
@@ -279,7 +285,7 @@ class OffPolicyEstimator(ABC):
                 name: int(problem.logged.labelled.sum()) for name in problem.logged.policies
             },
             "calibration_mode": problem.rewards.model.mode,
-            "label_uncertainty": "jackknife" if fit.labels_apart else "influence",
+            "label_uncertainty": _how(fit, counted),
             "off_policy": True,
             "scale": [scale.low, scale.high],
         }
@@ -288,7 +294,7 @@ class OffPolicyEstimator(ABC):
             influence,
             {**diagnostics, **fit.diagnostics},
             metadata,
-            (*findings, *self._label_gate(problem), *self._carry_over(problem)),
+            tuple(findings),
             curves={"judge": self._judge_curve(problem)},
             evidence=self._evidence(problem),
         )
@@ -309,6 +315,28 @@ class OffPolicyEstimator(ABC):
         rows = problem.logged.labelled
         weights, _ = self.label_weights(problem)
         return weights[rows] / problem.logged.propensity[rows][:, None]
+
+    def _findings(self, problem: Problem, fit: Fit) -> tuple[dict[str, Any], list[Finding]]:
+        """Diagnostics, and findings of all gates."""
+        thresholds = self.thresholds
+        if not self.heavy_tail_refuses:
+            thresholds = tail_may_be_heavy(thresholds)
+        diagnostics, findings = examine(problem, self.sampler, thresholds)
+        if self.fresh_draws is not None:
+            findings += fresh_findings(problem, self.fresh_draws.n_labelled)
+        label_weights, _ = self.label_weights(problem)
+        findings += label_gate(problem, label_weights, thresholds)
+        findings += carry_over(problem, label_weights, thresholds)
+        if fit.labels_apart and not self.oua_jackknife:
+            findings.append(
+                Finding(
+                    "label-uncertainty-left-out",
+                    "oua_jackknife=False: intervals take the calibration as if it were known",
+                    Severity.WARNING,
+                    "leave oua_jackknife on for any number that is reported",
+                )
+            )
+        return diagnostics, findings
 
     def _judge_curve(self, problem: Problem) -> CalibrationCurve:
         data = self.sampler.dataset
@@ -344,99 +372,13 @@ class OffPolicyEstimator(ABC):
         )
         return Problem(logged, rewards, tuple(fresh), names)
 
-    def _examine(self, problem: Problem) -> tuple[dict[str, Any], list[Finding]]:
-        """Diagnostics and gates that every off-policy estimate shares."""
-        logged, labelled = problem.logged, problem.logged.labelled
-        findings: list[Finding] = []
-        thresholds = self.thresholds
-        if not self.heavy_tail_refuses:
-            thresholds = replace(thresholds, tail_index_refuse=0.0)
-        weights = {}
-        for k, name in enumerate(logged.policies):
-            clip = self.sampler.clipped[name]
-            found = weight_diagnostics(
-                name, logged.raw[:, k], n_clipped=clip.above + clip.below, n_above=clip.above
-            )
-            weights[name] = {
-                **found.to_dict(),
-                "labelled_ess": effective_sample_size(logged.weights[labelled, k]),
-            }
-            findings += weight_findings(found, thresholds)
-        quality = calibration_fit(
-            logged.scores[labelled],
-            logged.labels[labelled],
-            problem.rewards.out_of_fold[labelled],
-            1.0 / logged.propensity[labelled],
-        )
-        findings += quality.findings()
-        overlaps = {}
-        for draws, name in zip(problem.fresh, logged.policies, strict=bool(problem.fresh)):
-            overlap = score_overlap(name, draws.scores, logged.scores[labelled])
-            overlaps[name] = overlap.to_dict()
-            findings += score_overlap_findings(overlap, self.thresholds)
-        unused = 0 if self.fresh_draws is None else self.fresh_draws.n_labelled
-        if unused:
-            findings.append(
-                Finding(
-                    "fresh-labels-unused",
-                    f"the {unused} labels on fresh draws take no part in this estimate",
-                    Severity.INFO,
-                    "the direct estimator uses them, and checks the calibration against them",
-                )
-            )
-        diagnostics: dict[str, Any] = {"weights": weights, "calibration": quality.to_dict()}
-        if overlaps:
-            diagnostics["score_overlap"] = overlaps
-        raters = self.sampler.dataset.rater_labels
-        agreement = None if raters is None else rater_agreement(raters)
-        if agreement is not None:
-            diagnostics["rater_agreement"] = agreement.to_dict()
-            findings += agreement.findings()
-        return diagnostics, findings
 
-    def _carry_over(self, problem: Problem) -> list[Finding]:
-        """Where labels are weighted by m(S): do labels weighted by W say the same?"""
-        logged = problem.logged
-        label_weights = self.label_weights(problem)[0]
-        if label_weights is logged.weights:
-            return []
-        rows = logged.labelled
-        omega = logged.weights[rows] / logged.propensity[rows][:, None]
-        enough = [effective_sample_size(w) >= self.thresholds.labels_ess_refuse for w in omega.T]
-        return carry_over_findings(
-            logged.policies, problem.term(logged.weights), problem.term(label_weights), enough
-        )
+def _how(fit: Fit, counted: bool) -> str:
+    """Where the labels' uncertainty is."""
+    if not fit.labels_apart:
+        return "influence"
+    return "jackknife" if counted else "left out"
 
-    def _label_gate(self, problem: Problem) -> list[Finding]:
-        """An estimate whose labels are worth only a handful is refused, as is a constant judge."""
-        found = []
-        logged = problem.logged
-        if float(np.ptp(logged.scores)) == 0.0 and self.label_weights(problem)[0] is not (
-            logged.weights
-        ):
-            found.append(
-                Finding(
-                    "constant-judge",
-                    "the judge gave every logged row the same score, so the calibration cannot "
-                    "tell a target's responses from the logged ones",
-                    Severity.REFUSE,
-                    "fix the judge's prompt or the parsing of its answers",
-                )
-            )
-        for name, column in zip(logged.policies, self._inverse_weights(problem).T, strict=True):
-            ess = effective_sample_size(column)
-            if ess < self.thresholds.labels_ess_refuse:
-                found.append(
-                    Finding(
-                        "low-label-ess",
-                        f"{int(logged.labelled.sum())} labels are worth an effective {ess:.1f} "
-                        "for it",
-                        Severity.REFUSE,
-                        "label more logged rows, preferring those with large weights (record their "
-                        "propensities), or label fresh draws of this policy and use the direct "
-                        "method",
-                        name,
-                        {"label_ess": ess},
-                    )
-                )
-        return found
+
+def _within(values: FloatArray) -> bool:
+    return bool(((values >= 0.0) & (values <= 1.0)).all())

@@ -8,12 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.data import Dataset, PrecomputedSampler
 from cje.errors import CJEError
 from cje.estimators.doubly_robust import DRCPOEstimator
 from cje.estimators.mrdr import MRDREstimator
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
+from cje.estimators.offpolicy_findings import label_gate
 from cje.estimators.tmle import TMLEEstimator
 from cje.estimators.triply_robust import TRCPOEstimator
+from cje.inference import Finding
 from cje.kernels.simplex import simplex_qp
 
 __all__ = ["StackedDREstimator"]
@@ -53,7 +56,9 @@ class StackedDREstimator(OffPolicyEstimator):
 
     def __init__(
         self,
-        *args: Any,
+        sampler: PrecomputedSampler,
+        fresh_draws: Dataset | None = None,
+        *,
         components: Sequence[str] = ("dr-cpo", "mrdr", "tmle"),
         ridge: float = 0.01,
         **options: Any,
@@ -65,10 +70,12 @@ class StackedDREstimator(OffPolicyEstimator):
             )
         if ridge < 0:
             raise CJEError("ridge must not be negative", value=ridge)
-        super().__init__(*args, **options)
+        super().__init__(sampler, fresh_draws, **options)
         self.components = tuple(components)
         self.ridge = ridge
         self._options = options
+        made = [_COMPONENTS[name] for name in components]
+        self.heavy_tail_refuses = any(cls.heavy_tail_refuses for cls in made)
 
     def fit(self, problem: Problem) -> Fit:
         makers = (_COMPONENTS[name] for name in self.components)
@@ -96,6 +103,15 @@ class StackedDREstimator(OffPolicyEstimator):
             any(f.labels_apart for f in fits),
             {"stack_weights": named, "component_estimates": _table(self, problem, values)},
         )
+
+    def _findings(self, problem: Problem, fit: Fit) -> tuple[dict[str, Any], list[Finding]]:
+        """Labels weighted by W in any component must suffice for that, too."""
+        diagnostics, findings = super()._findings(problem, fit)
+        if TRCPOEstimator.name in self.components:
+            known = {(f.code, f.subject) for f in findings}
+            more = label_gate(problem, problem.logged.weights, self.thresholds)
+            findings += [f for f in more if (f.code, f.subject) not in known]
+        return diagnostics, findings
 
     def _weights(self, influence: FloatArray) -> FloatArray:
         sigma = influence @ influence.T

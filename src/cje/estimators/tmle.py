@@ -57,9 +57,10 @@ def _shifted(f: FloatArray, by: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Target:
-    """The shift, the rewards of a target's fresh draws under f*, and what each label says."""
+    """The shift and its slope, the rewards of fresh draws under f*, and what each label says."""
 
     shift: float
+    slope: float
     reward: FloatArray
     pseudo: FloatArray
     reach: Reach
@@ -92,7 +93,7 @@ class TMLEEstimator(OffPolicyEstimator):
         return Fit(
             np.array([d.weight @ r for d, r in zip(problem.fresh, rewards, strict=True)]),
             fresh_influence(problem, rewards),
-            *self.label_part(problem, term, pseudo, reaches),
+            *self.label_part(problem, term, pseudo, reaches, np.array([t.slope for t in targets])),
             {
                 "fluctuation": {n: t.shift for n, t in zip(names, targets, strict=True)},
                 "label_correction": dict(zip(names, term.correction.tolist(), strict=True)),
@@ -119,4 +120,4 @@ class TMLEEstimator(OffPolicyEstimator):
         by_label = term.weight[:, k] * label_slope / np.maximum(fitted * (1.0 - fitted), _EDGE)
         reach = replace(problem.reach_fresh[k], target=by_reward, at_labels=ratio * by_label)
         pseudo = (by_reward @ each)[term.folds] + ratio * (label - at_labels)
-        return _Target(shift, reward, pseudo, reach)
+        return _Target(shift, ratio, reward, pseudo, reach)

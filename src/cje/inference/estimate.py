@@ -16,13 +16,14 @@ from cje.inference.bootstrap import multiplier_draws
 from cje.inference.intervals import (
     Interval,
     IntervalMethod,
+    as_intervals,
     hall_transform,
     interval_limits,
     skew_limits,
     t_p_value,
 )
 from cje.inference.joining import joined
-from cje.inference.moderation import moderated_variance, piece_degrees
+from cje.inference.moderation import PRIOR_LABELS, moderated_variance, piece_degrees
 from cje.inference.multiplicity import max_t_critical_value
 
 __all__ = ["InfluenceEstimate"]
@@ -207,7 +208,9 @@ class InfluenceEstimate:
         raw = np.diag(self._raw_covariance)
         # Where nothing varied there is nothing to scale; identical labels are `extra_covariance`'s.
         ratio = np.where(raw > 0, (raw - seen + variance) / np.where(raw > 0, raw, 1.0), 1.0)
-        root = np.sqrt(np.maximum(ratio, 0.0))
+        # Labels and sampling that offset each other must not be moderated to nothing.
+        least = np.minimum(variance / np.where(seen > 0, seen, np.inf), 1.0)
+        root = np.sqrt(np.maximum(ratio, least))
         return np.outer(root, root)
 
     def standard_errors(self, *, full: bool = True) -> FloatArray:
@@ -222,25 +225,32 @@ class InfluenceEstimate:
         :math:`\nu = (\sum_g \sigma_g^2)^2 / \sum_g \sigma_g^4` with :math:`\sigma_g^4` estimated by
         :math:`\psi_g^4 / 3`; at most G - 1. Fifty labelled rows among five hundred cheap ones thus
         count as about fifty. Label influence and `extra_covariance` enter as one more component
-        with `extra_df`, or as many degrees of freedom as `pieces` tell.
+        with `extra_df`, or as many degrees of freedom as `pieces` tell; what lies on the clusters
+        is never known to more than G - 1, and the prior of `moderation`.
 
         References
         ----------
         Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
         """
-        _, total, _, fourth = self._powers
-        most = max(self.n_clusters - 1.0, 1.0)
-        safe = np.where(fourth > 0, fourth, 1.0)
-        own = np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
-        if not full and self.labels_apart:
-            return own
-        extra, known = self._label_part
-        if not extra.any():
+        own, (extra, known) = self._sampling_degrees, self._label_part
+        if (not full and self.labels_apart) or not extra.any():
             return own
         whole = np.diag(self.covariance())
         share = np.clip(extra / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
-        parts = (1.0 - share) ** 2 / own + share**2 / known
-        return np.asarray(1.0 / np.maximum(parts, 1e-12))
+        df = 1.0 / np.maximum((1.0 - share) ** 2 / own + share**2 / known, 1e-12)
+        if self.label_influence is None:
+            return np.asarray(df)
+        prior = 0.0 if self.pieces is None else PRIOR_LABELS
+        return np.minimum(df, max(self.n_clusters - 1.0, 1.0) + prior)
+
+    @cached_property
+    def _sampling_degrees(self) -> FloatArray:
+        """Satterthwaite degrees of freedom of the influence without its label part."""
+        part = self if self.label_influence is None else replace(self, label_influence=None)
+        _, total, _, fourth = part._powers
+        most = max(self.n_clusters - 1.0, 1.0)
+        safe = np.where(fourth > 0, fourth, 1.0)
+        return np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
 
     @cached_property
     def _label_part(self) -> tuple[FloatArray, FloatArray]:
@@ -319,7 +329,7 @@ class InfluenceEstimate:
             bounds=self._bound_columns(),
             method=method,
         )
-        return _as_intervals(low, high, level, "skew" if method == "auto" else method)
+        return as_intervals(low, high, level, "skew" if method == "auto" else method)
 
     def simultaneous_intervals(
         self, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
@@ -339,7 +349,7 @@ class InfluenceEstimate:
         low, high = skew_limits(
             self.values, self.standard_errors(), critical, self.skewness(), self._bound_columns()
         )
-        return _as_intervals(low, high, level, "max-t")
+        return as_intervals(low, high, level, "max-t")
 
     def p_values(
         self,
@@ -488,11 +498,3 @@ def _frozen(value: Any) -> FloatArray:
     array: FloatArray = np.asarray(value, dtype=np.float64).view()
     array.setflags(write=False)
     return array
-
-
-def _as_intervals(
-    low: FloatArray, high: FloatArray, level: float, method: str
-) -> tuple[Interval, ...]:
-    return tuple(
-        Interval(float(a), float(b), level, method) for a, b in zip(low, high, strict=True)
-    )

@@ -49,6 +49,15 @@ class Interval:
         return self.high - self.low
 
 
+def as_intervals(
+    low: FloatArray, high: FloatArray, level: float, method: str
+) -> tuple[Interval, ...]:
+    """One `Interval` per pair of limits."""
+    return tuple(
+        Interval(float(a), float(b), level, method) for a, b in zip(low, high, strict=True)
+    )
+
+
 def check_level(level: float) -> float:
     """`level` as a float strictly between 0 and 1, or an error."""
     if not 0.0 < level < 1.0:

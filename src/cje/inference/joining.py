@@ -50,6 +50,11 @@ def joined(items: list[InfluenceEstimate]) -> InfluenceEstimate:
 
     influence = together([item.influence for item in items])
     assert influence is not None
+    pieces = None
+    if any(item.pieces is not None for item in items):
+        # Without pieces of its own a label part stands for itself, and is not moderated.
+        own = [item.label_influence if item.pieces is None else item.pieces for item in items]
+        pieces = together(own)
     return InfluenceEstimate(
         tuple(name for item in items for name in item.names),
         np.concatenate([item.values for item in items]),
@@ -58,7 +63,7 @@ def joined(items: list[InfluenceEstimate]) -> InfluenceEstimate:
         *_extra(items),
         bounds=_bounds(items),
         label_influence=together([item.label_influence for item in items]),
-        pieces=together([item.pieces for item in items]),
+        pieces=pieces,
         labels_apart=items[0].labels_apart,
     )
 
@@ -90,15 +95,16 @@ def _spread(block: FloatArray, rows: NDArray[np.int64] | None, n_clusters: int) 
 
 def _extra(items: list[InfluenceEstimate]) -> tuple[FloatArray | None, float | None]:
     """Block-diagonal extra covariance and its most cautious degrees of freedom."""
+    dfs = [item.extra_df for item in items if item.extra_df is not None]
+    df = min(dfs) if dfs else None
     if all(item.extra_covariance is None for item in items):
-        return None, None
+        return None, df
     sizes = np.cumsum([0, *(len(item) for item in items)])
     extra = np.zeros((sizes[-1], sizes[-1]))
     for item, start, stop in zip(items, sizes[:-1], sizes[1:], strict=True):
         if item.extra_covariance is not None:
             extra[start:stop, start:stop] = item.extra_covariance
-    dfs = [item.extra_df for item in items if item.extra_df is not None]
-    return extra, min(dfs) if dfs else None
+    return extra, df
 
 
 def _bounds(items: list[InfluenceEstimate]) -> FloatArray | None:
