@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def test_commands_that_need_no_file_run():
     assert found
     for command in found:
         done = subprocess.run(
-            [ROOT / ".venv/bin/cje" if (ROOT / ".venv").exists() else "cje", *command.split()[1:]],
+            [sys.executable, "-m", "cje.cli.main", *command.split()[1:]],
             capture_output=True,
             text=True,
             check=False,
