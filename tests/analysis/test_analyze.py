@@ -308,3 +308,15 @@ def test_arena_with_base_labels_alone_marks_every_borrowed_number() -> None:
     codes = {(f.code, f.subject) for f in result.findings}
     assert ("borrowed-calibration", "unhelpful") in codes
     assert result.compare_policies("unhelpful", "clone").caveats
+
+
+@needs_arena
+def test_arena_labels_that_are_logged_and_fresh_are_one_set_of_labels() -> None:
+    """The logged rows are base's fresh draws; they made 960 labels of 480."""
+    alone = analyze_dataset(fresh_draws_dir=ARENA / "fresh_draws")
+    both = analyze_dataset(
+        fresh_draws_dir=ARENA / "fresh_draws", logged_data_path=ARENA / "logged.jsonl"
+    )
+    np.testing.assert_allclose(both.ci(), alone.ci(), atol=1e-12)
+    assert both.diagnostics["calibration_fit"]["n_labels"] == 480
+    assert "copied-labels" in {f.code for f in both.findings}

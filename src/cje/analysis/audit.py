@@ -19,7 +19,8 @@ from cje.diagnostics import (
     score_overlap_findings,
 )
 from cje.diagnostics.transport import MIN_PROBE_LABELS
-from cje.estimators.direct import DirectEstimator, LabelPool
+from cje.estimators.direct import DirectEstimator
+from cje.estimators.label_pool import LabelPool
 from cje.estimators.plug_in import label_influence
 from cje.estimators.result import EstimationResult
 from cje.inference import Finding, Severity, t_p_value

@@ -11,31 +11,27 @@ from numpy.typing import NDArray
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
-from cje.data.folds import get_folds
-from cje.errors import CJEError
-from cje.estimators.direct_findings import cell_findings, judge_curve
+from cje.estimators.direct_findings import cell_findings, copy_findings, judge_curve
 from cje.estimators.evidence import Evidence
 from cje.estimators.identical_labels import unseen_variance
+from cje.estimators.label_pool import gather_labels
 from cje.estimators.label_predictor import fit_label_predictor
-from cje.estimators.plug_in import label_influence
+from cje.estimators.plug_in import label_influence, sized_by_jackknife
 from cje.estimators.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
 from cje.estimators.result import EstimationResult
 from cje.estimators.rows import (
     cells_of,
     covariate_matrix,
     draw_weights,
-    require_same_judge_scale,
     require_scores,
 )
-from cje.inference import InfluenceEstimate, fold_jackknife_covariance
+from cje.inference import InfluenceEstimate
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["DirectEstimator", "LabelPool"]
+__all__ = ["DirectEstimator"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-_MIN_LABELS = 10  # in all: below this no calibration is worth its name
 
 
 @dataclass(frozen=True)
@@ -46,18 +42,6 @@ class _Labels:
     prediction: FloatArray
     label: FloatArray
     propensity: FloatArray | None
-
-
-@dataclass(frozen=True)
-class LabelPool:
-    """Every label the calibration learnt from; the data set's own come first, in row order."""
-
-    scores: FloatArray
-    labels: FloatArray
-    folds: IntArray
-    weights: FloatArray | None  # 1 / propensity
-    covariates: FloatArray | None
-    n_own: int
 
 
 @dataclass(frozen=True)
@@ -99,7 +83,8 @@ class DirectEstimator:
     dataset : Dataset
         Fresh draws; each prompt counts once per policy, however many draws it has.
     calibration_data : sequence of Dataset
-        Further labelled rows to learn f from; they correct no policy's value.
+        Further labelled rows to learn f from; they correct no policy's value. Rows that are the
+        fresh draws over again (the same responses, scores and labels) count once.
     covariates : sequence of str
         Columns of `dataset.covariates` for the prediction, such as ``("response_length",)``.
     n_folds, seed : int
@@ -166,59 +151,26 @@ class DirectEstimator:
     def _fit(self) -> None:
         data = self.dataset
         require_scores(data, "direct")
-        rows = np.flatnonzero(data.is_labelled)
         self._x = covariate_matrix(data, self.covariates)
-        parts = [(data, rows, self._x)]
-        for extra in self.calibration_data:
-            require_scores(extra, "calibration data")
-            require_same_judge_scale(
-                data.judge_scale, extra, "the calibration data", "the fresh draws"
-            )
-            own = np.flatnonzero(extra.is_labelled)
-            parts.append((extra, own, covariate_matrix(extra, self.covariates)))
-        scores = np.concatenate([d.judge_score[r] for d, r, _ in parts])
-        labels = np.concatenate([d.oracle_label[r] for d, r, _ in parts])
-        x = (
-            None
-            if self._x is None
-            else np.concatenate([m[r] for _, r, m in parts if m is not None])
-        )
-        if len(labels) < _MIN_LABELS:
-            raise CJEError(
-                f"direct needs at least {_MIN_LABELS} oracle labels in all",
-                value=len(labels),
-                hint="label more rows at random (estimator='naive' runs without labels)",
-            )
-        folds = self._label_folds([(d, r) for d, r, _ in parts])
-        weights = _inverse_propensity([(d, r) for d, r, _ in parts])
-        self.predictor_ = fit_label_predictor(
-            scores, labels, folds, n_folds=self.n_folds, weights=weights, covariates=x,
-            mode=self.mode,
+        self._prompts = data.prompt_id.compact()
+        self.pool_ = pool = gather_labels(
+            data, self._x, self.calibration_data, self.covariates,
+            n_folds=self.n_folds, seed=self.seed,
         )  # fmt: skip
-        n = len(rows)
-        self.pool_ = LabelPool(scores, labels, folds, weights, x, n)
-        prediction = self.predictor_.at_labels[:n]
+        self.predictor_ = fit_label_predictor(
+            pool.scores, pool.labels, pool.folds, n_folds=self.n_folds, weights=pool.weights,
+            covariates=pool.covariates, mode=self.mode,
+        )  # fmt: skip
+        rows, n = np.flatnonzero(data.is_labelled), pool.n_own
         propensity = None if data.label_propensity is None else data.label_propensity[rows]
-        self._labels = _Labels(rows, prediction, labels[:n], propensity)
-
-    def _label_folds(self, parts: list[tuple[Dataset, IntArray]]) -> IntArray:
-        """Folds of the labelled prompts; another seed where all would fall into one."""
-        names = [d.prompt_id.take(r).compact() for d, r in parts]
-        if sum(code.n_names for code in names) < 2:
-            raise CJEError(
-                "all labels sit on one prompt", hint="label responses to several prompts"
-            )
-        for seed in range(self.seed, self.seed + 64):
-            folds = np.concatenate([get_folds(code, self.n_folds, seed) for code in names])
-            if folds.min() < folds.max():
-                return folds
-        raise CJEError("all labels fall into one fold", value=self.n_folds, hint="use more folds")
+        prediction = self.predictor_.at_labels[:n]
+        self._labels = _Labels(rows, prediction, pool.labels[:n], propensity)
 
     # ---- estimating -----------------------------------------------------------------------------
 
     def _estimate(self, cells: Codes) -> EstimationResult:
         data = self.dataset
-        prompts = data.prompt_id.compact()
+        prompts = self._prompts
         label_cell = cells.codes[self._labels.rows]
         own = [np.flatnonzero(label_cell == k) for k in range(cells.n_names)]
         tuned = [k for k, rows in enumerate(own) if len(rows) >= self.min_labels]
@@ -238,7 +190,7 @@ class DirectEstimator:
                 cell = self._borrowed(rows, row_weight, len(own[k]))
             influence[:, k] = cluster_sums(cell.influence, prompts.codes[rows], prompts.n_names)
             done.append(cell)
-        return self._result(cells, prompts, done, influence)
+        return self._result(cells, done, influence)
 
     def _labelled_cell(self, own: IntArray, weights: FloatArray | None) -> LabelledCell:
         labels = self._labels
@@ -293,12 +245,8 @@ class DirectEstimator:
         pool = self.pool_
         fitted = model.predict(pool.scores, pool.covariates)
         moved = label_influence(reward, u, fitted, pool.labels, pool.weights)
-        # The pattern over the labels is the influence function's, its size the jackknife's, which
-        # also sees the blocks move.
-        variance = float(fold_jackknife_covariance(without[:, None])[0, 0])
-        size = float(moved @ moved)
-        if size > 0:
-            moved *= np.sqrt(variance / size)
+        fold = np.searchsorted(occupied, pool.folds)
+        moved = sized_by_jackknife(moved, without, fold, pool.clusters)
         return _Cell(
             value,
             u * (reward - value),
@@ -311,18 +259,16 @@ class DirectEstimator:
             moved,
         )
 
-    def _result(
-        self, cells: Codes, prompts: Codes, done: list[_Cell], influence: FloatArray
-    ) -> EstimationResult:
+    def _result(self, cells: Codes, done: list[_Cell], influence: FloatArray) -> EstimationResult:
         scale, names = self.dataset.oracle_scale, cells.names
         extra = np.diag([cell.unseen_variance for cell in done])
-        by_label = self._label_columns(done, prompts, extra)
+        by_label = self._label_columns(done, extra)
         folds = int((self.predictor_.shares > 0).sum())
         estimate = InfluenceEstimate(
             names,
             np.array([cell.value for cell in done]),
             influence,
-            prompts.vocabulary,
+            self._prompts.vocabulary,
             extra if extra.any() else None,
             None if by_label is None else folds - 1.0,
             (0.0, 1.0),
@@ -343,25 +289,29 @@ class DirectEstimator:
                 "quantity": "mean label",
                 "scale": [scale.low, scale.high],
             },
-            findings=cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
+            findings=(
+                *cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
+                *copy_findings(self.pool_.n_copies),
+            ),
         )
 
-    def _label_columns(
-        self, done: list[_Cell], prompts: Codes, extra: FloatArray
-    ) -> FloatArray | None:
+    def _label_columns(self, done: list[_Cell], extra: FloatArray) -> FloatArray | None:
         """Label influence of the borrowed values by prompt; None where none is borrowed.
 
-        Labels of the calibration data belong to no prompt here; their part goes to `extra`.
+        A prompt that only the calibration data have meets no fresh draw, so the covariance of what
+        its labels move says all, and goes to `extra`. A cluster of its own would count it among
+        the prompts the sampling variance is known from.
         """
         if all(cell.by_label is None for cell in done):
             return None
-        n_own, clusters = self.pool_.n_own, prompts.codes[self._labels.rows]
-        columns = np.zeros((prompts.n_names, len(done)))
+        clusters, n_prompts = self.pool_.clusters, self._prompts.n_names
+        columns = np.zeros((max(n_prompts, int(clusters.max()) + 1), len(done)))
         for k, cell in enumerate(done):
             if cell.by_label is not None:
-                columns[:, k] = cluster_sums(cell.by_label[:n_own], clusters, prompts.n_names)
-                extra[k, k] += float((cell.by_label[n_own:] ** 2).sum())
-        return columns
+                columns[:, k] = cluster_sums(cell.by_label, clusters, len(columns))
+        elsewhere = columns[n_prompts:]
+        extra += elsewhere.T @ elsewhere
+        return columns[:n_prompts]
 
     def _diagnostics(
         self, names: Sequence[str], done: list[_Cell], estimate: InfluenceEstimate
@@ -385,23 +335,6 @@ class DirectEstimator:
 def done_constant(done: list[_Cell]) -> list[bool]:
     """Which cells have labels that are all the same."""
     return [cell.unseen_variance > 0 for cell in done]
-
-
-def _inverse_propensity(parts: list[tuple[Dataset, IntArray]]) -> FloatArray | None:
-    """1 / propensity of the labelled rows, or None where none is given."""
-    if all(data.label_propensity is None for data, _ in parts):
-        return None
-    columns = []
-    for data, rows in parts:
-        pi = np.ones(len(rows)) if data.label_propensity is None else data.label_propensity[rows]
-        if not np.isfinite(pi).all():
-            raise CJEError(
-                "a labelled row has no label_propensity",
-                value=int(np.count_nonzero(~np.isfinite(pi))),
-                hint="give the propensity of every labelled row, or drop the column",
-            )
-        columns.append(1.0 / pi)
-    return np.concatenate(columns)
 
 
 def _to_bound(cell: _Cell, se: float) -> float | None:

@@ -16,6 +16,7 @@ from scipy.optimize import isotonic_regression
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
+from cje.estimators.label_pool import inverse_propensity
 from cje.estimators.rows import draw_weights, require_scores
 from cje.inference import cluster_bootstrap
 from cje.kernels.binning import equal_mass_bins
@@ -91,9 +92,7 @@ def _gather(data: Dataset, min_labels: int) -> _Cells:
     own = np.bincount(policy.codes[labelled], minlength=k)
     if own.sum() == 0:
         raise CJEError("the bootstrap needs oracle labels", value=0)
-    w = u[labelled]
-    if data.label_propensity is not None:
-        w = w / data.label_propensity[labelled]
+    w = u[labelled] * inverse_propensity(data, labelled)
     row_at, row_totals = _cell_totals(grid, prompt.codes, u, g)
     label_at, counts = _cell_totals(grid[labelled], prompt.codes[labelled], w, g)
     _, sums = _cell_totals(

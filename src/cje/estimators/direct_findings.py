@@ -10,7 +10,7 @@ from cje.calibration.reward_model import CrossFittedRewardModel
 from cje.data.scale import Scale
 from cje.inference import CalibrationCurve, Finding, Severity, interval_limits
 
-__all__ = ["cell_findings", "judge_curve"]
+__all__ = ["cell_findings", "copy_findings", "judge_curve"]
 
 _FEW = 20
 _CURVE_POINTS = 40
@@ -65,6 +65,22 @@ def _borrowed(name: str, count: int, min_labels: int) -> Finding:
         f"label at least {max(min_labels, _FEW)} randomly chosen responses of this policy",
         name,
         {"n_labels": count},
+    )
+
+
+def copy_findings(n_copies: int) -> tuple[Finding, ...]:
+    """Calibration labels that were left out because the data have them already."""
+    if n_copies == 0:
+        return ()
+    return (
+        Finding(
+            "copied-labels",
+            f"{n_copies} labels of the calibration data are labels of the fresh draws over again "
+            "(the same prompts, scores and labels); each counts once",
+            Severity.INFO,
+            "nothing to do; leave the file out where it adds no other labels",
+            details={"n_copies": n_copies},
+        ),
     )
 
 

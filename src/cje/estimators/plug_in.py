@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.inference import jackknife_influence
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["label_influence"]
+__all__ = ["label_influence", "sized_by_jackknife"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_ROUNDING = 1e-12  # residuals that account for less of the variance are rounding
 
 
 def label_influence(
@@ -47,3 +51,34 @@ def label_influence(
     share += cluster_sums(row_weight * part, upper, len(levels))
     total = cluster_sums(w, block, len(levels))
     return np.asarray((share / total)[block] * w * (labels - fitted))
+
+
+def sized_by_jackknife(
+    moved: FloatArray, without: FloatArray, fold: IntArray, prompt: IntArray
+) -> FloatArray:
+    r"""The labels' influence with the variance of the delete-one-fold jackknife.
+
+    The pattern over the labels is the influence function's, the size the jackknife's, which also
+    sees the blocks move. Labels that rise with the score without exception leave no residual, hence
+    no pattern; then fold f's piece of the jackknife, :math:`\psi_f`, is spread evenly over its
+    :math:`P_f` prompts, :math:`\psi_f / \sqrt{P_f}` each, which keeps the jackknife's variance of
+    every value and its covariance of any two.
+
+    Parameters
+    ----------
+    moved : array (m,)
+        Influence of each label, the blocks taken as given.
+    without : array (F,)
+        The value without each fold of labels.
+    fold, prompt : int array (m,)
+        Fold (a position in `without`) and prompt of each label.
+    """
+    pieces = jackknife_influence(without[:, None])[:, 0]
+    variance, size = float(pieces @ pieces), float(moved @ moved)
+    if size > _ROUNDING * variance:
+        return np.asarray(moved * np.sqrt(variance / size))
+    _, first, at, labels = np.unique(
+        prompt, return_index=True, return_inverse=True, return_counts=True
+    )
+    prompts = np.bincount(fold[first], minlength=len(without))
+    return np.asarray(pieces[fold] / np.sqrt(prompts[fold]) / labels[at])

@@ -1,0 +1,210 @@
+"""The labels a calibration learns from: the data set's own, then those of other data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.data.codes import Codes
+from cje.data.dataset import Dataset
+from cje.data.folds import get_folds
+from cje.errors import CJEError
+from cje.estimators.rows import covariate_matrix, require_same_judge_scale, require_scores
+
+__all__ = ["LabelPool", "gather_labels", "inverse_propensity"]
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_MIN_LABELS = 10  # in all: below this no calibration is worth its name
+
+
+@dataclass(frozen=True)
+class LabelPool:
+    """Every label the calibration learnt from; the data set's own come first, in row order.
+
+    Attributes
+    ----------
+    scores, labels, folds : array (m,)
+    weights : array (m,), optional
+        1 / propensity.
+    covariates : array (m, p), optional
+    clusters : array (m,)
+        Prompt of each label: the data set's prompts by their code, then those it does not have.
+    n_own : int
+        Labels of the data set itself.
+    n_copies : int
+        Labels of the other data sets left out, being the same labels over again.
+    """
+
+    scores: FloatArray
+    labels: FloatArray
+    folds: IntArray
+    weights: FloatArray | None
+    covariates: FloatArray | None
+    clusters: IntArray
+    n_own: int
+    n_copies: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The labelled rows of one data set that count."""
+
+    data: Dataset
+    rows: IntArray
+    prompts: IntArray  # over the prompts of all parts
+
+
+def gather_labels(
+    data: Dataset,
+    x: FloatArray | None,
+    others: Sequence[Dataset],
+    covariates: Sequence[str],
+    *,
+    n_folds: int,
+    seed: int,
+) -> LabelPool:
+    """The labels of `data` and of `others`, each counted once, in folds of prompts.
+
+    `x` holds the `covariates` of `data`, which has them made already.
+    """
+    for other in others:
+        require_scores(other, "calibration data")
+        require_same_judge_scale(data.judge_scale, other, "the calibration data", "the fresh draws")
+    parts, prompts, n_copies = _distinct_parts([data, *others])
+    labels = np.concatenate([part.data.oracle_label[part.rows] for part in parts])
+    if len(labels) < _MIN_LABELS:
+        raise CJEError(
+            f"direct needs at least {_MIN_LABELS} oracle labels in all",
+            value=len(labels),
+            hint="label more rows at random (estimator='naive' runs without labels)",
+        )
+    return LabelPool(
+        scores=np.concatenate([part.data.judge_score[part.rows] for part in parts]),
+        labels=labels,
+        folds=_label_folds(prompts.compact(), n_folds, seed),
+        weights=_weights(parts),
+        covariates=_covariates(parts, x, covariates),
+        clusters=prompts.codes,
+        n_own=len(parts[0].rows),
+        n_copies=n_copies,
+    )
+
+
+def _covariates(
+    parts: Sequence[_Part], x: FloatArray | None, names: Sequence[str]
+) -> FloatArray | None:
+    if x is None:
+        return None
+    tables = [x, *(covariate_matrix(part.data, names) for part in parts[1:])]
+    return np.concatenate(
+        [m[part.rows] for m, part in zip(tables, parts, strict=True) if m is not None]
+    )
+
+
+def inverse_propensity(data: Dataset, rows: IntArray) -> FloatArray:
+    """1 / propensity of the labelled `rows`; one where the data set has none."""
+    if data.label_propensity is None:
+        return np.ones(len(rows))
+    pi = data.label_propensity[rows]
+    if not np.isfinite(pi).all():
+        raise CJEError(
+            "a labelled row has no label_propensity",
+            value=int(np.count_nonzero(~np.isfinite(pi))),
+            hint="give the propensity of every labelled row, or drop the column",
+        )
+    return np.asarray(1.0 / pi)
+
+
+def _weights(parts: Sequence[_Part]) -> FloatArray | None:
+    """1 / propensity of every label, or None where no data set gives any."""
+    if all(part.data.label_propensity is None for part in parts):
+        return None
+    return np.concatenate([inverse_propensity(part.data, part.rows) for part in parts])
+
+
+def _label_folds(prompts: Codes, n_folds: int, seed: int) -> IntArray:
+    """Folds of the labelled prompts; another seed where all would fall into one."""
+    if prompts.n_names < 2:
+        raise CJEError("all labels sit on one prompt", hint="label responses to several prompts")
+    for start in range(seed, seed + 64):
+        folds = get_folds(prompts, n_folds, start)
+        if folds.min() < folds.max():
+            return folds
+    raise CJEError("all labels fall into one fold", value=n_folds, hint="use more folds")
+
+
+# ---- the same label twice -----------------------------------------------------------------------
+
+
+def _distinct_parts(sets: Sequence[Dataset]) -> tuple[list[_Part], Codes, int]:
+    """The labelled rows of each data set, the prompt of each label, and how many were copies."""
+    rows = [np.flatnonzero(data.is_labelled) for data in sets]
+    first = sets[0].prompt_id.compact().take(rows[0])
+    if len(sets) == 1:
+        return [_Part(sets[0], rows[0], first.codes)], first, 0
+    rest = [d.prompt_id.take(r).compact() for d, r in zip(sets[1:], rows[1:], strict=True)]
+    prompts = first.concat(*rest)
+    ends = np.cumsum([len(r) for r in rows])[:-1]
+    parts: list[_Part] = []
+    kept: list[BoolArray] = []
+    for data, own, codes in zip(sets, rows, np.split(prompts.codes, ends), strict=True):
+        part = _Part(data, own, codes)
+        new = ~_copies(part, parts)
+        parts.append(_Part(data, own[new], codes[new]))
+        kept.append(new)
+    keep = np.concatenate(kept)
+    return parts, prompts.take(np.flatnonzero(keep)), int(np.count_nonzero(~keep))
+
+
+def _copies(part: _Part, earlier: Sequence[_Part]) -> BoolArray:
+    """Which labels of `part` an earlier part holds already, under whatever policy's name.
+
+    Logged rows are often the fresh draws of the policy that wrote them: the same responses, scores
+    and labels. Twice in the calibration they would look like twice the evidence. On a coarse scale
+    one agreement may be chance, so a policy's rows are copies of another's only where score and
+    label agree on every response (prompt and draw) that both have labelled.
+    """
+    copy = np.zeros(len(part.rows), dtype=bool)
+    for mine in _by_policy(part):
+        for other in earlier:
+            for theirs in _by_policy(other):
+                shared, at = _shared_responses(part, mine, other, theirs)
+                if len(shared) and _same_labels(part, shared, other, at):
+                    copy[shared] = True
+    return copy
+
+
+def _by_policy(part: _Part) -> list[IntArray]:
+    """Positions in the part's labelled rows of each policy that has any."""
+    policy = part.data.policy.codes[part.rows]
+    return [np.flatnonzero(policy == code) for code in np.unique(policy)]
+
+
+def _shared_responses(
+    part: _Part, mine: IntArray, other: _Part, theirs: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Positions in both parts of the (prompt, draw) pairs that two policies have labelled."""
+    draws = part.data.draw_idx[part.rows[mine]], other.data.draw_idx[other.rows[theirs]]
+    width = 1 + max(int(draw.max(initial=0)) for draw in draws)
+    _, left, right = np.intersect1d(
+        part.prompts[mine] * width + draws[0],
+        other.prompts[theirs] * width + draws[1],
+        return_indices=True,
+    )
+    return mine[left], theirs[right]
+
+
+def _same_labels(part: _Part, at: IntArray, other: _Part, other_at: IntArray) -> bool:
+    """Scores and labels agree; the tolerance is for scales that were mapped to [0, 1] apart."""
+    mine, theirs = part.rows[at], other.rows[other_at]
+    return np.allclose(
+        part.data.judge_score[mine], other.data.judge_score[theirs], rtol=0.0, atol=1e-9
+    ) and np.allclose(
+        part.data.oracle_label[mine], other.data.oracle_label[theirs], rtol=0.0, atol=1e-9
+    )
