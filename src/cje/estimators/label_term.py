@@ -80,6 +80,8 @@ class LabelTerm:
         """(G, K) what each prompt's labels count for, times the standard deviation of a residual.
 
         The labels of one prompt are taken to err together, which is cautious where they do not.
+        What labels do through the calibration is left out: it is mostly noise of the blocks'
+        masses, which out-of-fold residuals hold already.
         """
         sigma = np.sqrt(self.design @ self.residual**2)
         return self.by_prompt(coefficients * sigma)
@@ -167,12 +169,13 @@ class Reach:
 
 def through_calibration(
     term: LabelTerm, labels: FloatArray, reaches: Sequence[Reach]
-) -> tuple[FloatArray, FloatArray]:
-    """What the labels move through the calibration (m, K), and its coefficients (m, K)."""
-    columns = [reach.coefficients(term.weight[:, k]) for k, reach in enumerate(reaches)]
-    coefficients = np.column_stack(columns)
-    residual = labels[:, None] - np.column_stack([reach.fitted for reach in reaches])
-    return coefficients * residual, coefficients
+) -> FloatArray:
+    """(m, K) what the labels move through the calibration."""
+    columns = [
+        reach.coefficients(term.weight[:, k]) * (labels - reach.fitted)
+        for k, reach in enumerate(reaches)
+    ]
+    return np.column_stack(columns)
 
 
 def label_term(

@@ -250,9 +250,8 @@ class OffPolicyEstimator(ABC):
         if rectified:
             return term.influence(pseudo), term.pieces(own), False
         labels = problem.logged.labels[problem.logged.labelled]
-        moved, coefficients = through_calibration(term, labels, reaches)
-        by_label = term.jackknife(pseudo) + term.by_prompt(moved)
-        return by_label, term.pieces(own + coefficients), True
+        moved = through_calibration(term, labels, reaches)
+        return term.jackknife(pseudo) + term.by_prompt(moved), term.pieces(own), True
 
     def fit_and_estimate(self) -> EstimationResult:
         """Estimate every target policy's value."""

@@ -60,7 +60,7 @@ class StackedDREstimator(OffPolicyEstimator):
         fresh_draws: Dataset | None = None,
         *,
         components: Sequence[str] = ("dr-cpo", "mrdr", "tmle"),
-        ridge: float = 0.01,
+        ridge: float = 0.1,
         **options: Any,
     ) -> None:
         unknown = [name for name in components if name not in _COMPONENTS]
