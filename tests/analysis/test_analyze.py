@@ -145,7 +145,8 @@ def test_json_round_trip_keeps_every_number(result: EstimationResult, tmp_path: 
         ("{}", "not a saved result"),
         ("{broken", "not JSON"),
         ('{"format": "cje-result", "version": 99}', "format version"),
-        ('{"format": "cje-result", "version": 1}', "incomplete or damaged"),
+        ('{"format": "cje-result", "version": 1}', "format version"),
+        ('{"format": "cje-result", "version": 2}', "incomplete or damaged"),
     ],
 )
 def test_what_is_no_saved_result_is_refused(text: str, message: str) -> None:

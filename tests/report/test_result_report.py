@@ -168,20 +168,27 @@ def test_told_apart_means_the_same_in_the_matrix_and_in_words() -> None:
     assert (cells[0, 1].verdict, cells[0, 1].tone) == ("not told apart", "plain")
 
 
-def test_a_non_inferior_policy_is_said_to_be_so_one_way_only() -> None:
+def test_non_inferiority_is_said_of_each_direction_by_its_own_test() -> None:
     result = made_of([0.5, 0.501], 0.01, metadata={"margin": 0.05})
     cells = sections(result)["Paired differences"].cells  # type: ignore[attr-defined]
+    assert cells[1, 0].verdict == cells[0, 1].verdict == "non-inferior"
+    answer = answer_of(result, result.compare_all(), result.rows())
+    assert any("differ by less than the margin of 0.0500" in line for line in answer.can)
+    one_way = made_of([0.5, 0.52], 0.011, metadata={"margin": 0.03})
+    cells = sections(one_way)["Paired differences"].cells  # type: ignore[attr-defined]
     assert cells[1, 0].verdict == "non-inferior"
     assert cells[0, 1].verdict == "not told apart"
-    answer = answer_of(result, result.compare_all(), result.rows())
-    assert any("less than the margin of 0.0500" in line for line in answer.can)
+    answer = answer_of(one_way, one_way.compare_all(), one_way.rows())
+    assert any("worse than" in line and "margin of 0.0300" in line for line in answer.can)
 
 
 def test_a_difference_that_only_one_test_would_claim_is_not_claimed() -> None:
     """Ten pairs: each interval may exclude zero where Holm's adjustment does not."""
     result = made_of([0.5, 0.5, 0.5, 0.5, 0.522], 0.01)
     pairs = result.compare_all()
-    assert any(c.verdict == "better" and p > 0.05 for c, p in pairs)
+    assert any(c.interval.low > 0.0 and p > 0.05 for c, p in pairs)
+    assert {c.verdict for c, _ in pairs} == {"inconclusive"}
+    assert "better" in {c.alone().verdict for c, _ in pairs}
     answer = answer_of(result, pairs, result.rows())
     assert not [line for line in answer.can if "better than" in line]
     matrix = sections(result)["Paired differences"]

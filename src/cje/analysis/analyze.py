@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cje.analysis.audit import audit_fresh
+from cje.analysis.inputs import check_level, check_options, read_source
 from cje.analysis.subgroups import subgroup_results
 from cje.data.dataset import Dataset
 from cje.data.sampler import PrecomputedSampler
 from cje.errors import CJEError
+from cje.estimators.comparison import check_margin
 from cje.estimators.direct import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
 from cje.estimators.result import EstimationResult
@@ -72,7 +74,8 @@ def analyze_dataset(
         A name from `cje.estimators.REGISTRY`. ``"auto"``: ``direct`` with fresh draws (``naive``
         where nothing is labelled), ``calibrated-ips`` with logged data alone.
     by : str or sequence of str
-        Subgroup columns to answer within, with jointly valid intervals.
+        Subgroup columns to answer within. ``result.subgroups[column]`` has jointly valid intervals
+        for every policy and level, and paired differences within each level.
     margin : float, optional
         Non-inferiority margin, on the label's scale, that `compare_policies` tests against.
     win_rate_against : str, optional
@@ -89,7 +92,7 @@ def analyze_dataset(
     text : bool
         Keep prompts and responses, so that a report can show samples.
     estimator_options : mapping, optional
-        Further options of the estimator's constructor.
+        Further options of the estimator's constructor; an unknown one is an error that lists them.
 
     Examples
     --------
@@ -102,6 +105,9 @@ def analyze_dataset(
     'better'
     """
     columns = [by] if isinstance(by, str) else list(by)
+    level, margin = check_level(level), check_margin(margin)
+    if estimator != "auto":
+        find_estimator(estimator)  # a wrong name is told before anything is read
     reading: dict[str, Any] = {
         "fields": fields,
         "judge_scale": judge_scale,
@@ -119,24 +125,28 @@ def analyze_dataset(
     )
     inputs = _Inputs(
         fresh,
-        _read(
+        read_source(
             logged_data_path,
             groups=columns if off_policy else (),
             **reading,
             **(joined if fresh is None else {}),
         ),
-        _read(calibration_data_path, **reading),
+        read_source(calibration_data_path, **reading),
     )
     entry = _choose(estimator, inputs)
-    options: dict[str, Any] = {"level": level, **(estimator_options or {})}
+    targets = () if inputs.logged is None else inputs.logged.target_policies
+    options = {"level": level, **check_options(entry, estimator_options or {}, targets)}
     if entry.name != "naive":
         options.setdefault("seed", seed)
         options.setdefault("covariates", tuple(covariates))
     result = _run(entry, inputs, options, columns)
     extra: dict[str, Any] = {"margin": margin, "seed": seed}
+    within: dict[str, Any] = {"margin": margin}
     if win_rate_against is not None:
         extra |= _win_rate(result, win_rate_against)
-    return result.with_(metadata=extra | _readings(inputs))
+        within["quantity"] = extra["quantity"]
+    parts = {name: part.with_(metadata=within) for name, part in result.subgroups.items()}
+    return result.with_(metadata=extra | _readings(inputs), subgroups=parts)
 
 
 def _run(
@@ -170,7 +180,8 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
     if inputs.fresh is None and inputs.logged is None:
         raise CJEError(
             "nothing to analyze",
-            hint="give fresh_draws_data, fresh_draws_dir or logged_data_path",
+            hint="give fresh_draws_data, fresh_draws_dir or logged_data_path (on the command line: "
+            "DATA or --logged)",
         )
     if name == "auto":
         if inputs.fresh is None:
@@ -185,16 +196,17 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
     }[entry.needs]
     if missing:
         needed = {
-            "fresh": "fresh draws (fresh_draws_data or fresh_draws_dir)",
-            "logged": "logged data with log-probs (logged_data_path)",
-            "both": "logged data and fresh draws",
+            "fresh": "fresh draws (fresh_draws_data or fresh_draws_dir; on the command line DATA)",
+            "logged": "logged data with log-probs (logged_data_path; --logged)",
+            "both": "logged data (logged_data_path; --logged) and fresh draws (fresh_draws_data; "
+            "DATA)",
         }[entry.needs]
         raise CJEError(f"the estimator '{name}' needs {needed}")
     if inputs.calibration is not None and entry.needs != "fresh":
         raise CJEError(
             f"the estimator '{name}' calibrates on the labelled logged rows and has no use for "
             "further calibration data",
-            hint="leave calibration_data_path out, or use the direct estimator",
+            hint="leave calibration_data_path (--calibration) out, or use the direct estimator",
         )
     return entry
 
@@ -213,53 +225,7 @@ def _fresh(
 ) -> Dataset | None:
     if data is not None and folder is not None:
         raise CJEError("give fresh_draws_data or fresh_draws_dir, not both")
-    return _read(data if folder is None else folder, groups=groups, **reading)
-
-
-def _read(source: Any, **reading: Any) -> Dataset | None:
-    if source is None or isinstance(source, Dataset):
-        return source
-    from cje.data.reader import read
-
-    if reading.get("labels") is not None:
-        reading = reading | _label_table(reading["labels"], reading)
-    if isinstance(source, Mapping) and not _is_policy_mapping(source):
-        import polars as pl
-
-        source = pl.DataFrame(dict(source), strict=False)
-    return read(source, **reading)
-
-
-def _label_table(labels: Any, reading: dict[str, Any]) -> dict[str, Any]:
-    """A folder of labelled files, one per policy (a probe slice), as one table to join by key."""
-    if not (isinstance(labels, Mapping | Dataset) or (_is_path(labels) and Path(labels).is_dir())):
-        return {}
-    import polars as pl
-
-    probe = _read(labels, oracle_scale=reading["oracle_scale"], min_rows=1, require=())
-    assert probe is not None
-    table = {
-        "policy": probe.policy.decode(),
-        "prompt_id": probe.prompt_id.decode(),
-        "draw_idx": probe.draw_idx,
-        "oracle_label": probe.oracle_scale.from_unit(probe.oracle_label),
-    }
-    on = reading["on"] or ("policy", "prompt_id", "draw_idx")
-    return {"labels": pl.DataFrame(table).filter(pl.col("oracle_label").is_not_nan()), "on": on}
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str | Path)
-
-
-def _is_policy_mapping(source: Mapping[Any, Any]) -> bool:
-    """Rows, frames or paths per policy; otherwise it is a dict of columns."""
-    return not all(
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and not any(isinstance(item, Mapping) for item in value[:1])
-        for value in source.values()
-    )
+    return read_source(data if folder is None else folder, groups=groups, **reading)
 
 
 def _win_rate(result: EstimationResult, opponent: str) -> dict[str, Any]:

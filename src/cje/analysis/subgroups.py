@@ -16,6 +16,7 @@ from cje.inference import Finding, InfluenceEstimate, Severity
 __all__ = ["subgroup_results"]
 
 Build = Callable[[Dataset | None, Dataset | None], Any]
+Cell = dict[str, str]
 
 
 def subgroup_results(
@@ -25,52 +26,113 @@ def subgroup_results(
     logged: Dataset | None,
     columns: Sequence[str],
 ) -> dict[str, EstimationResult]:
-    """One result per column, quantities named ``"policy | level"``.
+    """One result per column, quantities named ``"policy | level"``, their parts in ``cells``.
 
     An estimator that can answer within subgroups itself (sharing one calibration) does; any other
     is run again on the rows of each level, and the answers are joined on their clusters.
     """
     answers = {}
     for column in columns:
-        if hasattr(estimator, "estimate_by"):
-            answers[column] = estimator.estimate_by(column)
+        if fresh is not None and hasattr(estimator, "estimate_by"):
+            answers[column] = _by_itself(estimator, fresh, column)
         else:
             answers[column] = _by_level(build, fresh, logged, column)
     return answers
 
 
+def _by_itself(estimator: Any, fresh: Dataset, column: str) -> EstimationResult:
+    """The estimator's own answer, with the parts of each quantity and the cells without rows."""
+    cells: list[Cell] = []
+    findings: list[Finding] = []
+    if column in fresh.groups:
+        group, policy = fresh.groups[column], fresh.policy.compact()
+        seen = np.zeros((policy.n_names, group.n_names), dtype=bool)
+        seen[policy.codes, group.codes] = True
+        used = group.counts() > 0
+        for p, name in enumerate(policy.names):
+            for g, level in enumerate(group.names):
+                if seen[p, g]:
+                    cells.append({"policy": name, "column": column, "level": level})
+                elif used[g]:
+                    findings.append(_no_rows(column, level, f"of policy {name}"))
+        _check_distinct(cells)
+    result: EstimationResult = estimator.estimate_by(column)  # explains a column it has not
+    return result.with_(metadata={"cells": cells}, findings=findings)
+
+
 def _by_level(
     build: Build, fresh: Dataset | None, logged: Dataset | None, column: str
 ) -> EstimationResult:
-    guide = fresh if fresh is not None and column in fresh.groups else logged
-    if guide is None or column not in guide.groups:
+    guides = [data for data in (fresh, logged) if data is not None and column in data.groups]
+    if not guides:
         raise CJEError("no such subgroup column", value=column)
     parts: list[EstimationResult] = []
     estimates: list[InfluenceEstimate] = []
     findings: list[Finding] = []
-    for level in guide.groups[column].names:
+    cells: list[Cell] = []
+    for level in dict.fromkeys(level for data in guides for level in data.groups[column].names):
         rows = [_rows_of(data, column, level) for data in (fresh, logged)]
-        if any(data is not None and len(data) == 0 for data in rows):
+        empty = [data is not None and len(data) == 0 for data in rows]
+        if any(empty):
+            if not all(data is None or len(data) == 0 for data in rows):
+                where = "in the fresh draws" if empty[0] else "in the logged data"
+                findings.append(_no_rows(column, level, where))
             continue
         try:
             result: EstimationResult = build(*rows).fit_and_estimate()
         except CJEError as error:  # a level too small to estimate must not cost the others
             findings.append(_left_out(column, level, error))
             continue
-        names = [f"{policy} | {level}" for policy in result.policies]
         parts.append(result)
-        estimates.append(result.influence.renamed(names))
+        estimates.append(result.influence.renamed(_names(result, level)))
         findings += _tagged(result, column, level)
+        cells += [{"policy": name, "column": column, "level": level} for name in result.policies]
     if not parts:
         reason = f": {findings[0].message}" if findings else ""
         raise CJEError(f"no level of the subgroup column can be estimated{reason}", value=column)
-    first = parts[0]
+    _check_distinct(cells)
+    levels = [cell["level"] for cell in cells]
     return EstimationResult(
-        first.estimator,
+        parts[0].estimator,
         InfluenceEstimate.join(estimates),
-        metadata={"level": first.level, "quantity": first.metadata.get("quantity", "mean label")},
+        metadata=_together(parts, list(dict.fromkeys(levels))) | {"cells": cells},
         findings=tuple(findings),
     )
+
+
+def _names(result: EstimationResult, level: str) -> list[str]:
+    return [f"{policy} | {level}" for policy in result.policies]
+
+
+def _together(parts: list[EstimationResult], levels: list[str]) -> dict[str, Any]:
+    """The metadata of the levels as one: counts and marks under the names the values go by."""
+    first = parts[0].metadata
+    shared = {
+        key: first[key] for key in ("level", "quantity", "scale", "off_policy") if key in first
+    }
+    counts: dict[str, dict[str, Any]] = {"n_rows": {}, "n_labels": {}}
+    borrowed: list[str] = []
+    for part, level in zip(parts, levels, strict=True):
+        for policy, name in zip(part.policies, _names(part, level), strict=True):
+            for key, found in counts.items():
+                if policy in part.metadata.get(key, {}):
+                    found[name] = part.metadata[key][policy]
+            if policy in part.metadata.get("borrowed", ()):
+                borrowed.append(name)
+    return {"quantity": "mean label", **shared, **counts, "borrowed": borrowed}
+
+
+def _check_distinct(cells: list[Cell]) -> None:
+    """Two pairs of policy and level may spell one name; values are told apart by their names."""
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        other = seen.setdefault(f"{cell['policy']} | {cell['level']}", cell)
+        if other is not cell:
+            raise CJEError(
+                "two subgroups have one name",
+                value=[(c["policy"], c["level"]) for c in (other, cell)],
+                hint="rename a policy or a level so that it has no ' | ' in it",
+            )
 
 
 def _tagged(result: EstimationResult, column: str, level: str) -> list[Finding]:
@@ -80,7 +142,7 @@ def _tagged(result: EstimationResult, column: str, level: str) -> list[Finding]:
         if finding.subject in result.policies:
             found.append(replace(finding, subject=f"{finding.subject} | {level}"))
         elif finding.severity is Severity.REFUSE:  # concerns every policy
-            found += [replace(finding, subject=f"{policy} | {level}") for policy in result.policies]
+            found += [replace(finding, subject=name) for name in _names(result, level)]
         else:
             found.append(replace(finding, subject=f"{column}={level}"))
     return found
@@ -92,6 +154,16 @@ def _left_out(column: str, level: str, error: CJEError) -> Finding:
         f"could not be estimated: {error.what}",
         Severity.WARNING,
         error.hint or "add rows and labels of this level",
+        f"{column}={level}",
+    )
+
+
+def _no_rows(column: str, level: str, where: str) -> Finding:
+    return Finding(
+        "subgroup-left-out",
+        f"there are no rows of this level {where}, so it has no value there",
+        Severity.WARNING,
+        "add rows of this level, or compare within the levels that both have",
         f"{column}={level}",
     )
 

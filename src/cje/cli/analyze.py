@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cje.errors import CJEError
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cje.estimators.result import EstimationResult
+    from cje.estimators.result_text import TextTable
 
 __all__ = ["analyze"]
 
@@ -65,10 +68,18 @@ def analyze(
 ) -> None:
     """Each policy's value, paired differences, and what the data cannot support.
 
-    Exit code 0: no finding; 2: a finding to read; 1: it could not run.
+    Exit code 0: no finding; 2: a finding to read, in the result or in a subgroup; 1: it could not
+    run. What only informs does not count: notably a transport audit that fails for a policy with
+    enough labels of its own, whose estimate they correct. Where calibration is borrowed it counts.
     """
     from cje.analysis import analyze_dataset
 
+    if data is None and logged is None:
+        raise CJEError(
+            "nothing to analyze",
+            hint="name a file or folder of judged responses (cje analyze DATA), or logged rows "
+            "(--logged FILE)",
+        )
     keys: Any = {"error": "error", "draws": "draws"}.get(repeats)
     if keys is None:
         raise typer.BadParameter("use error or draws", param_hint="--repeats")
@@ -92,12 +103,12 @@ def analyze(
         seed=seed,
         estimator_options={"same_as_logging": same_as_logging} if same_as_logging else None,
     )
-    if save is not None:
-        result.to_json(save)
     if as_json:
         typer.echo(result.to_json(influence=False))
     else:
         _show(result)
+    if save is not None:  # after the answer is shown: a wrong path does not cost it
+        result.to_json(save)
     if report is not None:
         result.to_html(report)
         typer.echo(f"report: {report}", err=True)
@@ -106,23 +117,23 @@ def analyze(
 
 def _has_finding(result: EstimationResult) -> bool:
     """Anything beyond information, in the result or in one of its subgroups."""
-    parts = (result, *result.subgroups.values())
-    return any(finding.severity != "info" for part in parts for finding in part.findings)
+    return any(finding.severity != "info" for finding in result.all_findings())
 
 
 def _show(result: EstimationResult) -> None:
     from rich.console import Console
 
+    from cje.estimators.result_text import tables
+
     console = Console(highlight=False)
     if not console.is_terminal:  # a pipe or a file has no width: do not cut the columns
         console = Console(highlight=False, width=max(console.width, 140))
-    console.print(_estimates(result))
-    if len(result.policies) > 1:
-        console.print(_differences(result))
-        console.print(f"best: {result.best_policy()}", markup=False)
-    for column, part in result.subgroups.items():
-        console.print(_subgroups(column, part))
-    for finding in result.findings:
+    for table in tables(result):
+        console.print(table.title, markup=False, style="bold")
+        console.print(_drawn(table))
+        if table.foot:
+            console.print(table.foot, markup=False)
+    for finding in result.all_findings():
         console.print(str(finding), markup=False, style=_STYLE[str(finding.severity)])
     for source, notes in result.metadata.get("reading", {}).items():
         for note in notes:  # a guessed scale or column decides every number above
@@ -132,49 +143,13 @@ def _show(result: EstimationResult) -> None:
 _STYLE = {"info": "dim", "warning": "yellow", "refuse": "bold red"}
 
 
-def _table(title: str, columns: list[str], rows: list[list[str]]) -> RenderableType:
+def _drawn(text: TextTable) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for index, name in enumerate(columns):
+    table = Table(box=None, pad_edge=False)
+    for index, name in enumerate(text.columns):
         table.add_column(name, justify="left" if index == 0 else "right", no_wrap=index > 0)
-    for row in rows:
+    for row in text.rows:
         table.add_row(*(Text(cell) for cell in row))  # Text: names are data, never markup
     return table
-
-
-def _estimates(result: EstimationResult) -> RenderableType:
-    from cje.estimators.result_text import marks
-
-    quantity = result.metadata.get("quantity", "mean label")
-    rows = [
-        [r["policy"], f"{r['estimate']:.4g}", f"{r['low']:.4g}", f"{r['high']:.4g}",
-         str(r["n_rows"] or ""), str(r["n_labels"] if r["n_labels"] is not None else ""), marks(r)]
-        for r in result.rows()
-    ]  # fmt: skip
-    title = f"{result.estimator}: {quantity}, {result.level:.0%} intervals"
-    return _table(title, ["policy", "estimate", "low", "high", "rows", "labels", ""], rows)
-
-
-def _differences(result: EstimationResult) -> RenderableType:
-    from cje.estimators.result_text import PAIRS_TITLE
-
-    rows = [
-        [f"{c.a} - {c.b}", f"{c.difference:+.4g}", f"{c.interval.low:+.4g}",
-         f"{c.interval.high:+.4g}", f"{p:.3g}", c.verdict + (" *" if c.caveats else "")]
-        for c, p in result.compare_all()
-    ]  # fmt: skip
-    return _table(PAIRS_TITLE, ["difference", "value", "low", "high", "p (Holm)", "verdict"], rows)
-
-
-def _subgroups(column: str, part: EstimationResult) -> RenderableType:
-    from cje.estimators.result_text import marks
-
-    joint = part.influence.simultaneous_intervals(part.level)
-    rows = [
-        [r["policy"], f"{r['estimate']:.4g}", f"{limit.low:.4g}", f"{limit.high:.4g}", marks(r)]
-        for r, limit in zip(part.rows(), joint, strict=True)
-    ]
-    title = f"by {column} (joint {part.level:.0%} intervals)"
-    return _table(title, ["policy | level", "estimate", "low", "high", ""], rows)

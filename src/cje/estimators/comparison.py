@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from cje.errors import CJEError
 from cje.inference import InfluenceEstimate, Interval, holm
 
@@ -163,9 +165,7 @@ class BestPolicy:
     def from_dict(cls, data: Mapping[str, Any]) -> BestPolicy:
         """The inverse of `to_dict`."""
         known = {name: data[name] for name in cls.__dataclass_fields__}
-        return cls(
-            **known | {"ties": tuple(known["ties"]), "warnings": tuple(known["warnings"])}
-        )
+        return cls(**known | {"ties": tuple(known["ties"]), "warnings": tuple(known["warnings"])})
 
     def __str__(self) -> str:
         return self.note
@@ -228,23 +228,38 @@ def adjusted(pairs: Sequence[Comparison]) -> tuple[tuple[Comparison, float], ...
 
     Tests of no difference are one family; claims of non-inferiority, in both directions, another.
     """
-    p_values = holm([pair.p_value for pair in pairs])
     claims: list[float | None] = [None] * (2 * len(pairs))
-    each = [p for pair in pairs for p in (pair.p_non_inferior, pair.p_non_inferior_back)]
-    if pairs and all(p is not None for p in each):
-        claims = holm(each).tolist()
+    both = [p for pair in pairs for p in (pair.p_non_inferior, pair.p_non_inferior_back)]
+    told = [p for p in both if p is not None]
+    if told and len(told) == len(both):
+        claims = list(_shaffer(told))
+    p_values = holm([pair.p_value for pair in pairs]).tolist()
+    table = zip(pairs, p_values, claims[::2], claims[1::2], strict=True)
     return tuple(
         (
             replace(
                 pair,
-                p_adjusted=float(p),
+                p_adjusted=p,
                 p_non_inferior_adjusted=there,
                 p_non_inferior_back_adjusted=back,
             ),
-            float(p),
+            p,
         )
-        for pair, p, there, back in zip(pairs, p_values, claims[::2], claims[1::2], strict=True)
+        for pair, p, there, back in table
     )
+
+
+def _shaffer(p_values: Sequence[float]) -> list[float]:
+    """Holm for claims in both directions: of the two about one pair at most one can be wrong.
+
+    So at most half of them are, and no factor exceeds that half (Shaffer 1986, JASA 81, 826-831).
+    """
+    p = np.asarray(p_values)
+    order = np.argsort(p, kind="stable")
+    factor = np.minimum(np.arange(len(p), 0, -1), len(p) // 2)
+    found = np.empty_like(p)
+    found[order] = np.minimum(np.maximum.accumulate(p[order] * factor), 1.0)
+    return [float(value) for value in found]
 
 
 def _mirrored(interval: Interval) -> Interval:

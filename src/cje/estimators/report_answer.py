@@ -69,11 +69,13 @@ def _differences(result: EstimationResult, best: str | None, pairs: Pairs) -> li
             f"({interval(*ends, digits=3)}; {p_value(p)})."
         )
     for c, p in pairs:
-        if c.verdict == "non-inferior" and not told_apart(result, p):
-            lines.append(
-                f"{_name(c.a)} is worse than {_name(c.b)} by less than the margin of "
-                f"{number(c.margin or 0.0, 3)}, or not worse at all."
-            )
+        held = [d for d in (c, c.reversed()) if d.verdict == "non-inferior"]
+        margin = f"less than the margin of {number(c.margin or 0.0, 3)}"
+        if len(held) == 2:
+            lines.append(f"{_name(c.a)} and {_name(c.b)} differ by {margin}, either way.")
+        elif held and not told_apart(result, p):
+            a, b = _name(held[0].a), _name(held[0].b)
+            lines.append(f"{a} is worse than {b} by {margin}, or not worse at all.")
     return _capped(lines, "differences are in the matrix below")
 
 
@@ -91,7 +93,7 @@ def _open_pairs(result: EstimationResult, pairs: Pairs) -> list[str]:
         f"That {_name(c.a)} and {_name(c.b)} differ: {signed(c.difference)} "
         f"({interval(c.interval.low, c.interval.high, sign=True)}; {p_value(p)}) may be chance."
         for c, p in sorted(pairs, key=lambda pair: -pair[1])
-        if not told_apart(result, p) and c.verdict != "non-inferior"
+        if not told_apart(result, p) and "non-inferior" not in (c.verdict, c.reversed().verdict)
     ]
     return _capped(lines, "pairs are not told apart either")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cje.estimators.comparison import Comparison
-from cje.estimators.report_answer import Pairs, Rows, answer_of, told_apart
+from cje.estimators.report_answer import Pairs, Rows, answer_of
 from cje.estimators.report_evidence import (
     residual_parts,
     sample_table,
@@ -32,7 +32,7 @@ from cje.report import (
     Section,
     Table,
 )
-from cje.report.wording import interval, number, percent
+from cje.report.wording import interval, number, p_value, percent, signed
 
 __all__ = [
     "estimates_part",
@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 _MOST_ROWS, _MOST_IN_MATRIX = 60, 12
-_OPPOSITE = {"better": "worse", "worse": "better", "non-inferior": "not told apart"}
 _TONE = {"better": "good", "non-inferior": "good", "worse": "bad"}
 
 
@@ -64,7 +63,7 @@ def make_note(result: EstimationResult) -> Report:
     parts: list[Part] = [estimates_part(result, rows)]
     if len(result.policies) > 1:
         parts.append(_matrix(result, pairs))
-    parts.append(FindingsPart("Findings", result.findings))
+    parts.append(FindingsPart("Findings", result.all_findings()))
     answer = answer_of(result, pairs, rows)
     return Report("Policy values", tuple(parts), _subtitle(result), answer)
 
@@ -96,8 +95,8 @@ def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ..
     parts: list[Part | None] = [
         estimates_part(result, rows),
         _matrix(result, pairs) if len(result.policies) > 1 else None,
-        *(_subgroup(column, part) for column, part in result.subgroups.items()),
-        FindingsPart("Findings", result.findings),
+        *(p for column, part in result.subgroups.items() for p in _subgroup(column, part)),
+        FindingsPart("Findings", result.all_findings()),
         _calibration(result),
         _residuals(result),
         _weights(result),
@@ -172,8 +171,7 @@ def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
         if c.a not in place or c.b not in place:
             continue
         i, j, (low, high) = place[c.a], place[c.b], c.interval
-        verdict = _verdict(result, c, p)
-        back = _OPPOSITE.get(verdict, verdict)
+        verdict, back = _verdict(result, c), _verdict(result, c.reversed())
         mark = ", borrowed" if {c.a, c.b} & borrowed and verdict in _TONE else ""
         tone, back_tone = _TONE.get(verdict, "plain"), _TONE.get(back, "plain")
         cells[i, j] = MatrixCell(c.difference, low, high, p, verdict + mark, tone)
@@ -181,26 +179,61 @@ def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
     return MatrixPart("Paired differences", names, cells, note)
 
 
-def _verdict(result: EstimationResult, c: Comparison, p: float) -> str:
+def _verdict(result: EstimationResult, c: Comparison) -> str:
     """What the pair allows to be said once the number of pairs is counted."""
     if {c.a, c.b} & set(result.refused()):
         return "refused"
-    if told_apart(result, p):
-        return "better" if c.difference > 0 else "worse"
-    return "non-inferior" if c.verdict == "non-inferior" else "not told apart"
+    return "not told apart" if c.verdict == "inconclusive" else c.verdict
 
 
-def _subgroup(column: str, part: EstimationResult) -> Forest:
-    limits = part.influence.simultaneous_intervals(part.level)
+def _subgroup(column: str, part: EstimationResult) -> tuple[Part, ...]:
+    """Every policy within every level, and the differences between policies within a level."""
     rows = tuple(
-        ForestRow(name, float(value), limit.low, limit.high)
-        for name, value, limit in zip(part.policies, part.estimates, limits, strict=True)
+        ForestRow(
+            row["name"],
+            row["estimate"],
+            row["low"],
+            row["high"],
+            mark="refused" if row["refused"] else "borrowed" if row["borrowed_calibration"] else "",
+            tone="bad" if row["refused"] else "care",
+            muted=row["refused"],
+        )
+        for row in part.rows()
     )
     note = f"Jointly valid {part.level:.0%} intervals: all hold at once."
     if len(rows) > _MOST_ROWS:
         note += f" {_MOST_ROWS} of {len(rows)} are shown."
     quantity = part.metadata.get("quantity", "value")
-    return Forest(f"By {column}", rows[:_MOST_ROWS], quantity, note=note)
+    forest = Forest(f"By {column}", rows[:_MOST_ROWS], quantity, note=note)
+    pairs = part.differences()
+    return (forest, _within(column, part, pairs)) if pairs else (forest,)
+
+
+def _within(column: str, part: EstimationResult, pairs: Sequence[Mapping[str, Any]]) -> Table:
+    refused = set(part.refused())
+    rows = []
+    for pair in pairs[:_MOST_ROWS]:
+        limits = pair["adjusted_interval"]
+        verdict = "not told apart" if pair["verdict"] == "inconclusive" else pair["verdict"]
+        rows.append(
+            (
+                pair["group"],
+                f"{pair['policy_a']} - {pair['policy_b']}",
+                signed(pair["difference"]),
+                interval(limits["low"], limits["high"], sign=True),
+                p_value(pair["p_adjusted"]),
+                "refused" if refused & {pair["a"], pair["b"]} else verdict,
+            )
+        )
+    note = (
+        f"Jointly valid {part.level:.0%} intervals; p-values and verdicts are adjusted for "
+        f"{len(pairs)} pairs (Holm)."
+    )
+    if len(pairs) > _MOST_ROWS:
+        note += f" {_MOST_ROWS} of them are shown."
+    titles = (column, "difference", "value", "interval", "p", "verdict")
+    title = f"By {column}: differences within each level"
+    return Table(title, titles, tuple(rows), frozenset({2, 3, 4}), note)
 
 
 # ---- calibration ----------------------------------------------------------------------------

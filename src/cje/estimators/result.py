@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.errors import CJEError
-from cje.estimators.comparison import BestPolicy, Comparison, compare
-from cje.inference import CalibrationCurve, Finding, InfluenceEstimate, Severity, holm
+from cje.estimators.comparison import BestPolicy, Comparison, adjusted, check_margin, compare
+from cje.inference import CalibrationCurve, Finding, InfluenceEstimate, Severity
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
     from cje.estimators.evidence import Evidence
+    from cje.estimators.result_kept import KeptAnswers
     from cje.report import Part
 
 __all__ = ["EstimationResult"]
@@ -48,9 +49,14 @@ class EstimationResult:
     curves : mapping name -> CalibrationCurve
         Calibration curves to draw.
     subgroups : mapping column -> EstimationResult
-        The same question within each level of a column; quantities are ``"policy | level"``.
+        The same question within each level of a column. A quantity is then a policy within a
+        level: its name is ``"policy | level"``, its parts are in ``metadata["cells"]`` (``policy``,
+        ``column``, ``level``, in the order of `estimates`). Intervals are joint, comparisons are of
+        policies within one level, adjusted for their number.
     evidence : Evidence, optional
         References to the rows behind it, for `to_html` and the plots; never written to JSON.
+    kept : KeptAnswers, optional
+        Of a result loaded without its influence matrix: the numbers it was saved with.
     """
 
     estimator: str
@@ -61,6 +67,7 @@ class EstimationResult:
     curves: Mapping[str, CalibrationCurve] = field(default_factory=dict)
     subgroups: Mapping[str, EstimationResult] = field(default_factory=dict)
     evidence: Evidence | None = field(default=None, repr=False)
+    kept: KeptAnswers | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         names = {"target_policies": list(self.influence.names), "estimator": self.estimator}
@@ -82,6 +89,8 @@ class EstimationResult:
     @property
     def standard_errors(self) -> FloatArray:
         """Sampling uncertainty alone: what the influence function carries."""
+        if self.kept is not None:
+            return np.array([self.kept.rows[name]["standard_error"] for name in self.policies])
         return self.influence.standard_errors(full=False)
 
     @property
@@ -94,30 +103,84 @@ class EstimationResult:
         """Default confidence level."""
         return float(self.metadata.get("level", 0.95))
 
-    def ci(self, level: float | None = None) -> list[tuple[float, float]]:
-        """(low, high) for each policy, always with the full uncertainty."""
-        return [(i.low, i.high) for i in self.influence.intervals(level or self.level)]
+    @property
+    def cells(self) -> tuple[dict[str, str], ...] | None:
+        """Of a subgroup result: ``policy``, ``column`` and ``level`` of each quantity."""
+        found = self.metadata.get("cells")
+        return None if found is None else tuple(found)
+
+    def ci(
+        self, level: float | None = None, *, joint: bool | None = None
+    ) -> list[tuple[float, float]]:
+        """(low, high) for each policy, always with the full uncertainty.
+
+        `joint` intervals hold all at once with probability `level` (max-t). That is the default
+        within subgroups, where there are many; policies have an interval each.
+        """
+        wanted = self.level if level is None else level
+        together = self.cells is not None if joint is None else joint
+        if self.kept is not None:
+            return self.kept.limits(self.policies, wanted, "joint" if together else "single")
+        if not together:
+            return [(i.low, i.high) for i in self.influence.intervals(wanted)]
+        if wanted == self.level:
+            return list(self._joint)
+        return [(i.low, i.high) for i in self.influence.simultaneous_intervals(wanted)]
+
+    @cached_property
+    def _joint(self) -> tuple[tuple[float, float], ...]:
+        limits = self.influence.simultaneous_intervals(self.level)
+        return tuple((i.low, i.high) for i in limits)
 
     def compare_policies(self, a: str, b: str, *, margin: float | None = None) -> Comparison:
-        """``a - b``, paired on shared prompts; `margin` asks for non-inferiority."""
+        """``a - b``, paired on shared prompts; `margin` asks for non-inferiority.
+
+        A question about these two alone: nothing is adjusted, unlike in `compare_all`.
+        """
+        return self._compare(a, b, margin).alone()
+
+    def _compare(
+        self, a: str, b: str, margin: float | None = None, among: int | None = None
+    ) -> Comparison:
+        margin = check_margin(self.metadata.get("margin") if margin is None else margin)
+        caveats = tuple(c for name in (a, b) for c in self._caveats(name))
+        if self.kept is not None and a != b:
+            for name in (a, b):
+                self.influence.index(name)  # an unknown name is an error
+            return replace(self.kept.pair(a, b, margin), caveats=caveats)
         return compare(
-            self.influence,
-            a,
-            b,
-            level=self.level,
-            margin=self.metadata.get("margin") if margin is None else margin,
-            caveats=tuple(c for name in (a, b) for c in self._caveats(name)),
+            self.influence, a, b, level=self.level, margin=margin, caveats=caveats, among=among
         )
 
     def compare_all(self) -> list[tuple[Comparison, float]]:
-        """Every pair with its Holm-adjusted p-value."""
+        """Every pair with its Holm-adjusted p-value; verdicts follow the adjusted tests.
+
+        Within subgroups: every pair of policies within a level, adjusted for all of them.
+        """
         return list(self._pairs)
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Comparison, float], ...]:
-        pairs = [self.compare_policies(b, a) for a, b in itertools.combinations(self.policies, 2)]
-        adjusted = holm([pair.p_value for pair in pairs])
-        return tuple((pair, float(p)) for pair, p in zip(pairs, adjusted, strict=True))
+        cells = self.cells
+        names = [
+            (b, a)
+            for (i, a), (j, b) in itertools.combinations(enumerate(self.policies), 2)
+            if cells is None or cells[i]["level"] == cells[j]["level"]
+        ]
+        return adjusted([self._compare(a, b, among=len(names)) for a, b in names])
+
+    def differences(self) -> list[dict[str, Any]]:
+        """`compare_all` as plain dicts, with the policies and the subgroup of each pair."""
+        found = []
+        cells = self.cells
+        for pair, _ in self._pairs:
+            parts = {"policy_a": pair.a, "policy_b": pair.b, "column": None, "group": None}
+            if cells is not None:
+                a, b = (cells[self.influence.index(name)] for name in (pair.a, pair.b))
+                parts = {"policy_a": a["policy"], "policy_b": b["policy"],
+                         "column": a["column"], "group": a["level"]}  # fmt: skip
+            found.append({**pair.to_dict(), **parts})
+        return found
 
     def refused(self) -> dict[str, str]:
         """Policies a gate refused, with the reason."""
@@ -135,6 +198,8 @@ class EstimationResult:
     @cached_property
     def _best(self) -> BestPolicy:
         refused = self.refused()
+        if self.kept is not None:
+            return self.kept.best_among(refused)
         usable = [name for name in self.policies if name not in refused]
         if not usable:
             return BestPolicy(None, (), refused, "no policy: every estimate was refused by a gate")
@@ -157,14 +222,43 @@ class EstimationResult:
                 note += f"; {name} shows {value[name]:.4g} but was refused: {reason}"
         if best in self.metadata.get("borrowed", ()):
             note += f"; {best} rests on borrowed calibration"
-        return BestPolicy(best, ties, refused, note)
+        warnings = self._warnings(best)
+        if warnings:
+            note += f"; take care, of {best} it was found: {'; '.join(warnings)}"
+        return BestPolicy(best, ties, refused, note, warnings)
+
+    def _warnings(self, name: str) -> tuple[str, ...]:
+        """What was found about one policy; that it is borrowed is said elsewhere."""
+        return tuple(
+            finding.message
+            for finding in self.findings
+            if finding.severity is Severity.WARNING
+            and finding.subject == name
+            and finding.code != "borrowed-calibration"
+        )
 
     def _caveats(self, name: str) -> tuple[str, ...]:
         found = []
         if name in self.metadata.get("borrowed", ()):
-            found.append(f"{name} rests on borrowed calibration (no labels of its own)")
+            count = self.metadata.get("n_labels", {}).get(name) or 0
+            own = {0: "no labels", 1: "1 label"}.get(count, f"{count} labels")
+            found.append(f"{name} rests on borrowed calibration ({own} of its own)")
         if name in (refused := self.refused()):
             found.append(f"{name} was refused: {refused[name]}")
+        return tuple(found)
+
+    def all_findings(self) -> tuple[Finding, ...]:
+        """The findings of the result and of its subgroups; subjects name column and level."""
+        found = list(self.findings)
+        for column, part in self.subgroups.items():
+            names = {
+                name: f"{cell['policy']}, {column}={cell['level']}"
+                for name, cell in zip(part.policies, part.cells or (), strict=False)
+            }
+            for finding in part.findings:
+                subject = finding.subject
+                subject = f"by {column}" if subject is None else names.get(subject, subject)
+                found.append(replace(finding, subject=subject))
         return tuple(found)
 
     # ---- words and files ------------------------------------------------------------------------
@@ -179,44 +273,65 @@ class EstimationResult:
         return self.summary()
 
     def rows(self) -> list[dict[str, Any]]:
-        """One plain dict per policy: the table behind `to_frame`, the CLI and the report."""
+        """One plain dict per policy: the table behind `to_frame`, the CLI and the report.
+
+        ``single_low``, ``single_high`` are limits of one value by itself, ``joint_low``,
+        ``joint_high`` hold for the whole table at once. ``low``, ``high`` are those of `ci`: single
+        for policies, joint within subgroups. ``name`` is the quantity's, as in `policies`; within
+        subgroups ``policy``, ``column`` and ``group`` are its parts.
+        """
         refused = self.refused()
         borrowed = set(self.metadata.get("borrowed", ()))
-        labels = self.metadata.get("n_labels", {})
+        n_rows, n_labels = (self.metadata.get(key, {}) for key in ("n_rows", "n_labels"))
+        limits = zip(self.ci(), self.ci(joint=False), self.ci(joint=True), strict=True)
+        errors = zip(self.standard_errors, self.robust_standard_errors, strict=True)
+        table = zip(self.policies, self._parts(), self.estimates, limits, errors, strict=True)
         return [
             {
-                "policy": name,
+                "name": name,
+                **parts,
                 "estimate": float(value),
-                "low": low,
-                "high": high,
+                "low": shown[0],
+                "high": shown[1],
+                "single_low": single[0],
+                "single_high": single[1],
+                "joint_low": joint[0],
+                "joint_high": joint[1],
                 "standard_error": float(sampling),
                 "robust_standard_error": float(full),
-                "n_rows": self.metadata.get("n_rows", {}).get(name),
-                "n_labels": labels.get(name),
+                "n_rows": n_rows.get(name),
+                "n_labels": n_labels.get(name),
                 "borrowed_calibration": name in borrowed,
                 "refused": name in refused,
             }
-            for name, value, (low, high), sampling, full in zip(
-                self.policies,
-                self.estimates,
-                self.ci(),
-                self.standard_errors,
-                self.robust_standard_errors,
-                strict=True,
-            )
+            for name, parts, value, (shown, single, joint), (sampling, full) in table
+        ]
+
+    def _parts(self) -> list[dict[str, str | None]]:
+        """Policy, subgroup column and level of each quantity."""
+        if self.cells is None:
+            return [{"policy": name, "column": None, "group": None} for name in self.policies]
+        return [
+            {"policy": cell["policy"], "column": cell["column"], "group": cell["level"]}
+            for cell in self.cells
         ]
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per policy (and per subgroup level, column ``subgroup``), as a polars frame."""
+        """The rows of the result and of its subgroups (see `rows`), as a polars frame.
+
+        ``subgroup`` is ``"column=level"``, empty for whole policies; ``column`` and ``group`` are
+        its parts.
+        """
         import polars as pl
 
-        parts = [pl.DataFrame([{"subgroup": None, **row} for row in self.rows()])]
-        for column, part in self.subgroups.items():
-            for row in part.rows():
-                policy, _, group = row["policy"].rpartition(" | ")
-                tagged = {**row, "policy": policy, "subgroup": f"{column}={group}"}
-                parts.append(pl.DataFrame([tagged]))
-        return pl.concat(parts, how="diagonal_relaxed")
+        table = self.rows() + [row for part in self.subgroups.values() for row in part.rows()]
+        for row in table:
+            del row["name"]
+            column = row["column"]
+            row["subgroup"] = None if column is None else f"{column}={row['group']}"
+        order = ["subgroup", "column", "group"]
+        frame = pl.DataFrame(table, infer_schema_length=None)
+        return frame.select(*order, *(name for name in frame.columns if name not in order))
 
     def with_(self, **changes: Any) -> EstimationResult:
         """A copy with fields replaced; `findings` are appended to, mappings are merged."""
@@ -226,18 +341,31 @@ class EstimationResult:
                 merged[name] = {**getattr(self, name), **merged[name]}
         if "findings" in merged:
             merged["findings"] = (*self.findings, *merged["findings"])
+        if "influence" in merged:
+            merged.setdefault("kept", None)
         return replace(self, **merged)
 
     def to_json(self, path: str | Path | None = None, *, influence: bool = True) -> str:
         """Versioned JSON; written to `path` where given.
 
-        ``influence=False`` keeps the covariance only: smaller, and intervals lose their skewness.
+        ``influence=False`` leaves the influence matrix out: smaller. Loaded again, such a result
+        gives the numbers it was saved with (its table, paired differences, best policy, findings,
+        report), and refuses what would need the matrix: another level, another margin. Its
+        `influence` then knows values and covariance alone.
         """
         from cje.estimators.result_json import dumps
 
         text = dumps(self, influence=influence)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            try:
+                Path(path).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise CJEError(
+                    "cannot write the result",
+                    where=str(path),
+                    value=error,
+                    hint="give a file in a folder that exists and may be written to",
+                ) from error
         return text
 
     @classmethod
@@ -250,6 +378,12 @@ class EstimationResult:
                 source = Path(source).read_text(encoding="utf-8")
             except OSError as error:
                 raise CJEError("cannot read the result", where=str(source), value=error) from error
+            except ValueError as error:  # bytes that are no text, a name that is no path
+                raise CJEError(
+                    "not a saved result: the file is not UTF-8 text",
+                    where=str(source)[:200],
+                    hint="give a file written by result.to_json(path) or cje analyze --save",
+                ) from error
         return loads(source)
 
     # ---- report and pictures --------------------------------------------------------------------

@@ -1,26 +1,38 @@
-"""The file format of an `EstimationResult`: JSON, versioned, influence packed exactly."""
+"""The file format of an `EstimationResult`: JSON, versioned, influence packed exactly.
+
+Beside what loading needs, a file holds the answers themselves, for readers without this package:
+``table`` (single and joint limits), ``differences`` (with adjusted p-values, intervals and
+verdicts) and ``best``. A result saved without its influence matrix is loaded from them.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from cje.errors import CJEError
+from cje.estimators.comparison import check_margin
 from cje.estimators.result import EstimationResult
+from cje.estimators.result_kept import KeptAnswers
 from cje.inference import CalibrationCurve, Finding, InfluenceEstimate
 
 __all__ = ["FORMAT", "VERSION", "dumps", "loads"]
 
 FORMAT, VERSION = "cje-result", 2
 
+# A file is foreign data: whatever a wrong type, shape, number or code in it can raise.
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, zlib.error)
+
 
 def dumps(result: EstimationResult, *, influence: bool = True) -> str:
     """The result as JSON text; NaN and infinity are refused, never written."""
-    content = {"format": FORMAT, "version": VERSION, **_result_dict(result, influence)}
+    whole = influence and result.kept is None  # what was loaded without it has none to give
+    content = {"format": FORMAT, "version": VERSION, **_result_dict(result, whole)}
     try:
         return json.dumps(content, allow_nan=False, indent=1, default=_plain)
     except ValueError as error:
@@ -31,7 +43,7 @@ def loads(text: str) -> EstimationResult:
     """The inverse of `dumps`."""
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise CJEError("not a saved result: the text is not JSON", value=str(error)) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CJEError("not a saved result", hint="files written by result.to_json(path) only")
@@ -43,8 +55,12 @@ def loads(text: str) -> EstimationResult:
         )
     try:
         return _result_from(content)
-    except (KeyError, TypeError, zlib.error) as error:
-        raise CJEError("the saved result is incomplete or damaged", value=error) from error
+    except _DAMAGE as error:
+        raise CJEError(
+            "the saved result is incomplete or damaged",
+            value=error,
+            hint="save it again with result.to_json(path) or cje analyze --save",
+        ) from error
 
 
 def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
@@ -52,6 +68,8 @@ def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
         "estimator": result.estimator,
         "policies": list(result.policies),
         "table": result.rows(),
+        "differences": result.differences(),
+        "best": None if result.cells is not None else result.best_policy().to_dict(),
         "values": _estimate_dict(result.influence, influence),
         "diagnostics": dict(result.diagnostics),
         "metadata": dict(result.metadata),
@@ -62,15 +80,42 @@ def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
 
 
 def _result_from(content: dict[str, Any]) -> EstimationResult:
+    estimate = _estimate_from(content["values"])
+    metadata = _metadata_from(content["metadata"], len(estimate))
+    kept = None
+    if "covariance" in content["values"]:
+        kept = KeptAnswers.from_dict(content, float(metadata.get("level", 0.95)))
+        if set(kept.rows) != set(estimate.names):
+            raise ValueError("the table and the values have different names")
     return EstimationResult(
-        content["estimator"],
-        _estimate_from(content["values"]),
-        content["diagnostics"],
-        content["metadata"],
+        str(content["estimator"]),
+        estimate,
+        dict(content["diagnostics"]),
+        metadata,
         tuple(Finding.from_dict(item) for item in content["findings"]),
         {name: CalibrationCurve.from_dict(item) for name, item in content["curves"].items()},
         {name: _result_from(item) for name, item in content["subgroups"].items()},
+        kept=kept,
     )
+
+
+def _metadata_from(metadata: Any, n_names: int) -> dict[str, Any]:
+    """The fields every answer relies on, checked; others are the writer's own."""
+    found = dict(metadata)
+    if not 0.0 < float(found.get("level", 0.95)) < 1.0:
+        raise ValueError("the level is no probability")
+    check_margin(found.get("margin"))
+    for key in ("n_rows", "n_labels"):
+        if not isinstance(found.get(key, {}), Mapping):
+            raise ValueError(f"{key} is no mapping")
+    if not isinstance(found.get("borrowed", []), list):
+        raise ValueError("borrowed is no list")
+    cells = found.get("cells")
+    if cells is not None:
+        parts = [(str(c["policy"]), str(c["column"]), str(c["level"])) for c in cells]
+        if len(parts) != n_names:
+            raise ValueError("one cell a value")
+    return found
 
 
 def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, Any]:
@@ -98,8 +143,11 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
     if bounds is not None:
         limits = (-np.inf, np.inf)
         bounds = np.array(
-            [[lim if v is None else v for v, lim in zip(p, limits, strict=True)] for p in bounds]
+            [[lim if v is None else v for v, lim in zip(p, limits, strict=True)] for p in bounds],
+            dtype=np.float64,
         )
+        if not (bounds[:, 0] <= bounds[:, 1]).all():
+            raise ValueError("a lower bound lies above its upper bound")
     if "covariance" in data:
         return InfluenceEstimate.from_covariance(
             data["names"], data["values"], data["covariance"], df=data["df"], bounds=bounds
@@ -110,11 +158,11 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
         _unpacked(data["influence"]),
         None if data["clusters"] is None else tuple(data["clusters"]),
         None if data["extra_covariance"] is None else np.array(data["extra_covariance"]),
-        data["extra_df"],
+        None if data["extra_df"] is None else float(data["extra_df"]),
         bounds,
         None if data["label_influence"] is None else _unpacked(data["label_influence"]),
         None if data["pieces"] is None else _unpacked(data["pieces"]),
-        data["labels_apart"],
+        bool(data["labels_apart"]),
     )
 
 
