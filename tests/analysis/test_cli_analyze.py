@@ -116,3 +116,75 @@ def test_an_a_a_check_must_be_declared(tmp_path):
     assert "teacher forcing" in str(undeclared.exception)
     declared = CliRunner().invoke(app, [*command, "--same-as-logging", "clone"])
     assert declared.exit_code in (0, 2), declared.output
+
+
+def test_json_has_what_the_tables_show(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(monkeypatch, "analyze", str(rows), "--json", "--margin", "0.1", "--by", "domain")
+    printed = json.loads(capsys.readouterr().out)
+    (pair,) = printed["differences"]
+    assert pair["margin"] == 0.1
+    assert pair["p_non_inferior"] < 0.5
+    assert printed["best"]["policy"] == "candidate_1"
+    assert printed["table"][0]["joint_low"] <= printed["table"][0]["single_low"]
+    assert len(printed["subgroups"]["domain"]["differences"]) == 2
+
+
+def test_the_margin_is_printed(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(monkeypatch, "analyze", str(rows), "--margin", "0.1", "--by", "domain")
+    text = capsys.readouterr().out
+    assert "margin 0.1: non-inferior" in text
+    assert "p 1st non-inf." in text
+    assert "candidate_1 - [bold]odd | x" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--margin", "-1"], "margin must be positive"),
+        (["--margin", "nan"], "margin must be positive"),
+        (["--margin", "wide"], "--margin"),
+        (["--same-as-logging", "foo"], "has no such option"),
+        (["--save", "/no/such/folder/x.json"], "cannot write the result"),
+        (["--report", "/no/such/folder/x.html"], "cannot write the report"),
+        (["--estimator", "snips"], "--logged"),
+    ],
+)
+def test_wrong_options_end_with_one_and_say_why(
+    rows: Path,
+    options: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _run(monkeypatch, "analyze", str(rows), *options) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_without_input_the_command_names_its_own_arguments(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "analyze") == 1
+    error = capsys.readouterr().err
+    assert "DATA" in error
+    assert "--logged" in error
+    assert "fresh_draws_data" not in error
+
+
+def test_an_empty_file_has_a_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "e.csv").write_bytes(b"")
+    assert _run(monkeypatch, "analyze", str(tmp_path / "e.csv")) == 1
+    assert "run it again" in capsys.readouterr().err.partition("What to do:")[2]
+
+
+def test_the_help_says_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(CliRunner().invoke(app, ["analyze", "--help"]).output.split())
+    assert "Exit code 0" in text
+    assert "transport audit" in text

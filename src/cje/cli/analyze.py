@@ -128,7 +128,9 @@ def _show(result: EstimationResult) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:  # a pipe or a file has no width: do not cut the columns
         console = Console(highlight=False, width=max(console.width, 140))
-    for table in tables(result):
+    for index, table in enumerate(tables(result)):
+        if index:
+            console.print()
         console.print(table.title, markup=False, style="bold")
         console.print(_drawn(table))
         if table.foot:

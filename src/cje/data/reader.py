@@ -159,7 +159,9 @@ def _assemble(
     empty = [s.table.name for s, part in zip(sources, loaded, strict=True) if not part.frame.height]
     if empty:
         raise CJEError(
-            "the file has no rows", where=empty[0], hint="it has a header or blank lines only"
+            "the file has no rows, only a header or blank lines",
+            where=empty[0],
+            hint="look whether the export that wrote it finished, and run it again",
         )
     origin = Origin(
         [

@@ -73,7 +73,12 @@ def check_content(path: Path, format_: str) -> int:
     except OSError as error:
         raise CJEError(f"cannot be read: {error.strerror}", where=where) from error
     if size == 0:
-        raise CJEError("the file is empty", where=where, hint="it has no bytes at all")
+        raise CJEError(
+            "the file is empty: it has no bytes at all",
+            where=where,
+            hint="look whether the export that wrote it finished, and run it again; one row a "
+            "response is expected",
+        )
     if format_ == "parquet":
         if not head.startswith(b"PAR1"):
             raise CJEError("not a Parquet file", where=where, value=head[:16])
