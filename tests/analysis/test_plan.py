@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cje import CJEError, analyze_dataset, simulate
 from cje.analysis.pilot import measure_pilot, plan_from_pilot
-from cje.analysis.plan import Goal, JudgeQuality, UnitCosts, achieved, plan_study, width_curve
+from cje.analysis.plan import Goal, JudgeQuality, UnitCosts, achieved, plan_study
 from cje.cli.main import app
 
 COSTS = UnitCosts(label=1.0, response=0.05)
@@ -80,8 +80,9 @@ def test_a_limit_on_prompts_costs_labels_or_is_refused():
 
 
 def test_more_labels_never_widen_the_interval():
-    curve = width_curve(JudgeQuality(0.3, 0.5), Goal("value", 0.05), 2000, np.arange(20, 2001, 40))
-    assert (np.diff(curve) < 0).all()
+    quality, goal = JudgeQuality(0.3, 0.5), Goal("value", 0.05)
+    widths = [achieved(quality, goal, 2000, labels).width for labels in range(20, 2001, 40)]
+    assert (np.diff(widths) < 0).all()
 
 
 def test_a_pilot_measures_the_judge_and_reports_how_unsure_its_plan_is(truth):

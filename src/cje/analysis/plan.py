@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cje.errors import CJEError
 
-__all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study", "width_curve"]
+__all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study"]
 
 FloatArray = NDArray[np.float64]
 
@@ -190,14 +190,6 @@ def achieved(
     if not 2 <= n_labels <= n_prompts:
         raise CJEError("labels must be at least 2 and at most the prompts", value=n_labels)
     return _describe(quality, goal, costs or UnitCosts(), n_prompts, n_labels, n_policies)
-
-
-def width_curve(
-    quality: JudgeQuality, goal: Goal, n_prompts: int, labels: FloatArray
-) -> FloatArray:
-    """Expected full width for each number of labels, at a fixed number of prompts."""
-    counts = np.clip(np.asarray(labels, dtype=np.int64), 2, n_prompts)
-    return np.array([_width(quality, goal, n_prompts, int(count)) for count in counts])
 
 
 def _parts(quality: JudgeQuality, goal: Goal) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.weights import effective_sample_size
 
 __all__ = [
     "ScoreOverlap",
@@ -25,21 +26,6 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 _NEAR_ZERO = 0.01  # of the mean weight
-
-
-def effective_sample_size(weights: FloatArray) -> float:
-    r"""Kish's effective sample size, :math:`(\sum w)^2 / \sum w^2`.
-
-    Examples
-    --------
-    >>> effective_sample_size(np.array([1.0, 1.0, 0.0, 0.0]))
-    2.0
-    """
-    top = float(weights.max(initial=0.0))
-    if top == 0.0:
-        return 0.0
-    scaled = weights / top
-    return float(scaled.sum() ** 2 / (scaled @ scaled))
 
 
 def hill_tail_index(weights: FloatArray) -> float:

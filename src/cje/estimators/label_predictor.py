@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.calibration.blending import blend_weight
 from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.kernels.isotonic import isotonic_predict
 
@@ -21,9 +22,6 @@ __all__ = ["LabelPredictor", "fit_label_predictor"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-# Prior of the blend: N(1/2, 1/4^2). At 200 labels it still rules, at 2,000 the data do.
-_PRIOR_MEAN, _PRIOR_PRECISION = 0.5, 16.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def fit_label_predictor(
     line = _line(lines[folds], scores, covariates)
     calibrated = model.label_oof
     assert calibrated is not None  # folds were given
-    blend = _blend(labels, calibrated, line, w)
+    blend = blend_weight(labels, calibrated, line, w)
     at_labels = blend * calibrated + (1.0 - blend) * line
     return LabelPredictor(model, lines, blend, shares, at_labels)
 
@@ -137,15 +135,3 @@ def _lines_without_fold(
     size = np.einsum("fii->fi", left[:, :, :p])
     gram = left[:, :, :p] + 1e-9 * np.einsum("fi,ij->fij", size + 1e-300, np.eye(p))
     return np.asarray(np.linalg.solve(gram, left[:, :, p:])[..., 0])
-
-
-def _blend(
-    labels: FloatArray, calibrated: FloatArray, line: FloatArray, weights: FloatArray
-) -> float:
-    """Posterior mean of the calibration's weight under out-of-fold squared error, in [0, 1]."""
-    gap = calibrated - line
-    noise = float(np.average((labels - 0.5 * (calibrated + line)) ** 2, weights=weights))
-    if noise <= 0.0:
-        return _PRIOR_MEAN
-    gain = float(weights @ ((labels - line) * gap)) / noise + _PRIOR_MEAN * _PRIOR_PRECISION
-    return float(np.clip(gain / (float(weights @ gap**2) / noise + _PRIOR_PRECISION), 0.0, 1.0))

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from cje.errors import CJEError
 from cje.inference.finding import Finding, Severity
 from cje.kernels.arrays import FloatArray
+from cje.kernels.weights import effective_sample_size
 
 __all__ = [
     "generated_vs_rescored_canary",
@@ -36,8 +37,7 @@ def _finite(name: str, values: ArrayLike, ndim: int) -> FloatArray:
 
 def _ess_share(log_ratios: FloatArray) -> float:
     """Kish's effective sample size over n, computed on the log scale."""
-    w = np.exp(log_ratios - log_ratios.max())
-    return float(w.sum() ** 2 / (len(w) * (w @ w)))
+    return effective_sample_size(np.exp(log_ratios - log_ratios.max())) / len(log_ratios)
 
 
 def self_ratio_canary(

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.calibration.blending import blend_weight
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["CrossFit", "Located", "fit_calibration", "lines_without_fold"]
-
-_PRIOR_MEAN, _PRIOR_PRECISION = 0.5, 16.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def fit_calibration(
         isotonic[inside] = isotonic_predict(*fits[fold], scores[inside])
     level, slope = lines_without_fold(scores, labels, folds, n_folds, weights)
     line = level[folds] + slope[folds] * scores
-    share = _blend(labels, isotonic, line, weights)
+    share = blend_weight(labels, isotonic, line, weights)
     knots = np.unique(np.concatenate([x for x, _ in fits]))
     heights = share * np.stack([isotonic_predict(x, y, knots) for x, y in fits])
     heights += (1.0 - share) * (level[:, None] + slope[:, None] * knots)
@@ -135,17 +134,6 @@ def lines_without_fold(
     flat = spread <= 1e-12 * np.maximum(sxx, 1e-300)
     slope = np.where(flat, 0.0, (sxy - sx * sy / count) / np.where(flat, 1.0, spread))
     return (sy - slope * sx) / count, slope
-
-
-def _blend(y: FloatArray, isotonic: FloatArray, line: FloatArray, w: FloatArray | None) -> float:
-    """Weight of the isotonic map: posterior mean under squared error, prior N(1/2, 1/4^2)."""
-    a = np.ones(len(y)) if w is None else w / w.mean()
-    gap = isotonic - line
-    noise = float(a @ (y - 0.5 * (isotonic + line)) ** 2) / len(y)
-    if noise <= 1e-12:
-        return 1.0
-    gain = float(a @ ((y - line) * gap)) / noise + _PRIOR_MEAN * _PRIOR_PRECISION
-    return min(1.0, max(0.0, gain / (float(a @ gap**2) / noise + _PRIOR_PRECISION)))
 
 
 def _ridge(x: FloatArray, y: FloatArray, w: FloatArray | None) -> FloatArray:

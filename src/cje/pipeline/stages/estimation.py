@@ -16,6 +16,7 @@ from cje.estimators import EstimationResult
 from cje.estimators.registry import find_estimator
 from cje.inference.finding import Finding, Severity
 from cje.judges import JudgeConfig
+from cje.kernels.weights import effective_sample_size
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
@@ -280,7 +281,7 @@ def weight_table(data: Dataset) -> list[dict[str, Any]]:
                 "n": len(ratio),
                 "mean": float(scaled.mean() * np.exp(min(top, 700.0))),
                 "max": float(np.exp(min(top, 700.0))),
-                "ess_share": float(scaled.sum() ** 2 / (len(ratio) * (scaled @ scaled))),
+                "ess_share": effective_sample_size(scaled) / len(ratio),
             }
         )
     return table
