@@ -47,29 +47,44 @@ class GateThresholds:
 
 
 def check_weights_vary(
-    log_ratios: FloatArray, policies: Sequence[str], same_as_logging: Sequence[str] = ()
+    log_ratios: FloatArray,
+    policies: Sequence[str],
+    same_as_logging: Sequence[str] = (),
+    *,
+    unclipped: FloatArray | None = None,
 ) -> None:
     """Refuse to go on where a policy's weights are all identical.
 
     Two different policies never give every response the same likelihood ratio; that all ratios are
     equal means the logged responses were never scored under the target (a default stood in).
     `same_as_logging` names policies configured exactly like the logging one (an A/A check).
+    `unclipped` ratios tell weights that all sit at the clip from weights that never varied.
     """
     for k, name in enumerate(policies):
         column = log_ratios[:, k]
         if name in same_as_logging or len(column) < 2:
             continue
-        if float(np.ptp(column)) <= 1e-9:
+        if float(np.ptp(column)) > 1e-9:
+            continue
+        if unclipped is not None and float(np.ptp(unclipped[:, k])) > 1e-9:
             raise CJEError(
-                f"all importance weights of '{name}' are identical "
-                f"(log-ratio {float(column[0]):.6g} on all {len(column)} rows), so the estimate "
-                "would be the logging policy's own value under another name",
+                f"every log-ratio of '{name}' lies beyond the clip (they run from "
+                f"{float(unclipped[:, k].min()):.6g} to {float(unclipped[:, k].max()):.6g}, the "
+                f"clip is at {abs(float(column[0])):g}), so no weight says anything",
                 where=f"target policy {name}",
-                hint="score the logged responses under the target policy (teacher forcing: the "
-                "log-probability of the logged response, not of a new one) and put the result in "
-                "target_policy_logprobs; for an A/A check say "
-                f"same_as_logging=['{name}']",
+                hint="check that both log-probs are of the same response, template and tokens, and "
+                "that both are sums over tokens in natural logarithms",
             )
+        raise CJEError(
+            f"all importance weights of '{name}' are identical "
+            f"(log-ratio {float(column[0]):.6g} on all {len(column)} rows), so the estimate "
+            "would be the logging policy's own value under another name",
+            where=f"target policy {name}",
+            hint="score the logged responses under the target policy (teacher forcing: the "
+            "log-probability of the logged response, not of a new one) and put the result in "
+            "target_policy_logprobs; for an A/A check say "
+            f"same_as_logging=['{name}']",
+        )
 
 
 def weight_findings(

@@ -106,7 +106,12 @@ def prepare_logged(
     """
     data = sampler.dataset
     # Of the clipped ratios: weights that all sit at the clip are as uninformative as equal ones.
-    check_weights_vary(sampler.log_ratios(), sampler.target_policies, same_as_logging)
+    check_weights_vary(
+        sampler.log_ratios(),
+        sampler.target_policies,
+        same_as_logging,
+        unclipped=sampler.log_ratios(clipped=False),
+    )
     # Means over rows are then means over prompts; one where every prompt has as many rows.
     rows = np.bincount(data.prompt_id.codes, minlength=data.prompt_id.n_names)
     once = len(data) / (np.count_nonzero(rows) * rows[data.prompt_id.codes])[:, None]
