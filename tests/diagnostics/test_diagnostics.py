@@ -14,6 +14,7 @@ from cje.diagnostics import (
     calibration_fit,
     effective_sample_size,
     hill_tail_index,
+    labelling_tests,
     not_checked,
     rater_agreement,
     score_overlap,
@@ -21,6 +22,7 @@ from cje.diagnostics import (
     weight_diagnostics,
     weight_findings,
 )
+from cje.diagnostics.labelling import chance_gap
 from cje.inference import Severity
 
 
@@ -113,8 +115,93 @@ def test_a_calibration_that_holds_is_failed_at_the_nominal_rate():
 
 
 def test_uncertain_predictions_widen_the_audit():
-    plain, unsure = _audit(0.05), _audit(0.05, prediction_variance=0.01, prediction_df=4)
+    behind = np.zeros(205)
+    behind[200:] = 0.1 / np.sqrt(5)  # five prompts of their own: variance 0.01
+    plain, unsure = _audit(0.05), _audit(0.05, prediction_influence=behind, clusters=np.arange(200))
     assert unsure.high - unsure.low > 2 * (plain.high - plain.low)
+
+
+def test_several_labels_of_a_prompt_count_as_one_in_the_audit():
+    """20 prompts of 10 draws, and nothing but prompt effects: row by row 52% failed."""
+    prompts = np.repeat(np.arange(20), 10)
+    fails = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        predicted = rng.uniform(0.3, 0.7, 200)
+        labels = predicted + rng.normal(0, 0.12, 20)[prompts] + rng.normal(0, 0.02, 200)
+        audit = audit_transport("p", labels, predicted, clusters=prompts, margin=1e-6)
+        fails += audit.status is TransportStatus.FAIL
+    assert 0.02 <= fails / 400 <= 0.09
+
+
+def test_an_audit_of_copied_labels_is_the_audit_of_the_labels():
+    once = _audit(0.05, n=40)
+    rng = np.random.default_rng(0)
+    predicted = rng.uniform(0.3, 0.7, 40)
+    labels = predicted + 0.05 + rng.normal(0, 0.1, 40)
+    five = audit_transport(
+        "p", np.repeat(labels, 5), np.repeat(predicted, 5), clusters=np.repeat(np.arange(40), 5)
+    )
+    assert (five.low, five.high) == pytest.approx((once.low, once.high), abs=1e-12)
+
+
+def test_prompt_effects_shared_with_the_calibrations_labels_cancel_in_the_audit():
+    rng = np.random.default_rng(0)
+    effect, predicted = rng.normal(0, 0.1, 50), np.full(50, 0.5)
+    behind = (effect - effect.mean()) / 50
+    labels = predicted + effect + rng.normal(0, 0.01, 50)
+    alone, shared = (
+        audit_transport("p", labels, predicted, clusters=np.arange(n, n + 50),
+                        prediction_influence=np.r_[behind, np.zeros(50)])
+        for n in (50, 0)
+    )  # fmt: skip
+    assert shared.high - shared.low < 0.2 * (alone.high - alone.low)
+
+
+def test_labels_on_a_single_prompt_check_nothing():
+    audit = _audit(0.0, n=30, clusters=np.zeros(30, dtype=int))
+    assert audit.status is TransportStatus.NOT_CHECKED
+
+
+@pytest.mark.parametrize("whole_prompts", [True, False])
+def test_the_chance_gap_is_the_one_that_random_labelling_shows(whole_prompts):
+    """Its standard deviation against that of 5,000 labellings."""
+    rng = np.random.default_rng(0)
+    prompts = np.repeat(np.arange(30), 4)
+    values = rng.normal(size=30)[prompts] + 0.5 * rng.normal(size=120)
+    draws = []
+    for _ in range(5_000):
+        if whole_prompts:
+            labelled = np.isin(prompts, rng.permutation(30)[:9])
+        else:
+            labelled = np.isin(np.arange(120), rng.permutation(120)[:36])
+        draws.append(values[labelled].mean() - values.mean())
+    found = chance_gap(values, labelled, prompts)
+    assert found.gap == pytest.approx(draws[-1])
+    assert found.sd == pytest.approx(np.std(draws), rel=0.08)
+
+
+def test_one_row_a_prompt_makes_the_chance_gap_that_of_a_simple_random_sample():
+    rng = np.random.default_rng(1)
+    values, labelled = rng.random(80), rng.permutation(80) < 25
+    found = chance_gap(values, labelled, np.arange(80))
+    assert found.gap == pytest.approx(values[labelled].mean() - values.mean())
+    assert found.sd == pytest.approx(values.std(ddof=1) * np.sqrt(1 / 25 - 1 / 80))
+
+
+def test_labelling_whole_prompts_at_random_is_random():
+    """A length or domain is the prompt's: row by row half of all choices looked made."""
+    prompts = np.repeat(np.arange(60), 6)
+    found = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        length, domain = rng.random(60)[prompts], rng.integers(0, 3, 60)[prompts]
+        labelled = np.isin(prompts, rng.permutation(60)[:20])
+        tests = labelling_tests(labelled, {"length": length}, {"domain": domain}, prompts=prompts)
+        found.append([test.p_value < 0.05 for test in tests])
+    assert (np.mean(found, axis=0) < 0.1).all()
+    by_length = labelling_tests(length > np.median(length), {"length": length}, {}, prompts=prompts)
+    assert by_length[0].p_value < 1e-6
 
 
 def test_calibration_fit_finds_a_region_that_is_off_and_a_useless_judge():

@@ -18,12 +18,14 @@ from cje.diagnostics import (
     score_overlap,
     score_overlap_findings,
 )
+from cje.diagnostics.labelling import chance_gap
 from cje.diagnostics.transport import MIN_PROBE_LABELS
 from cje.estimators.direct import DirectEstimator
 from cje.estimators.label_pool import LabelPool
 from cje.estimators.plug_in import label_influence
 from cje.estimators.result import EstimationResult
 from cje.inference import Finding, Severity, t_p_value
+from cje.kernels.clusters import cluster_sums
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["audit_fresh"]
@@ -46,9 +48,10 @@ def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> Estimat
     borrowed = set(result.metadata.get("borrowed", ()))
     owner = np.full(len(pool.labels), -1)
     owner[: pool.n_own] = fresh.policy.codes[fresh.is_labelled]
+    _, prompt = np.unique(pool.clusters, return_inverse=True)
     for policy in result.policies:
         code = fresh.policy.code_of(policy)
-        audit = _audit(policy, owner == code, pool)
+        audit = _audit(policy, owner == code, pool, prompt)
         details["transport"][policy] = audit.to_dict()
         findings += _transport_findings(audit, policy in borrowed)
         if policy in borrowed:
@@ -65,25 +68,30 @@ def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> Estimat
     return result.with_(diagnostics=details, findings=findings)
 
 
-def _audit(policy: str, mine: NDArray[np.bool_], pool: LabelPool) -> TransportAudit:
+def _audit(
+    policy: str, mine: NDArray[np.bool_], pool: LabelPool, prompt: NDArray[np.int64]
+) -> TransportAudit:
     """The policy's labels against an isotonic calibration made from all other labels."""
     others = ~mine
     if mine.sum() < MIN_PROBE_LABELS or others.sum() < MIN_PROBE_LABELS:
         return not_checked(policy)
+    own_weights = None if pool.weights is None else pool.weights[mine]
     weights = None if pool.weights is None else pool.weights[others]
     scores, labels = pool.scores[others], pool.labels[others]
     knots = isotonic_fit(scores, labels, weights)
     predicted = isotonic_predict(*knots, pool.scores[mine])
-    even = np.full(len(predicted), 1.0 / len(predicted))
-    moved = label_influence(predicted, even, isotonic_predict(*knots, scores), labels, weights)
+    # the mean prediction, weighted as the mean residual is
+    share = np.ones(len(predicted)) if own_weights is None else own_weights
+    share = share / share.sum()
+    moved = label_influence(predicted, share, isotonic_predict(*knots, scores), labels, weights)
     return audit_transport(
         policy,
         pool.labels[mine],
         predicted,
         scores=pool.scores[mine],
-        weights=None if pool.weights is None else pool.weights[mine],
-        prediction_variance=float(moved @ moved),
-        prediction_df=float(others.sum() - 1),
+        weights=own_weights,
+        clusters=prompt[mine],
+        prediction_influence=cluster_sums(moved, prompt[others], int(prompt.max()) + 1),
     )
 
 
@@ -115,13 +123,11 @@ def _labels_not_random(fresh: Dataset) -> list[Finding]:
         mine = fresh.policy.codes == code
         score, labelled = fresh.judge_score[mine], fresh.is_labelled[mine]
         n, total = int(labelled.sum()), len(score)
-        spread = float(score.std())
-        if n < MIN_PROBE_LABELS or n == total or spread == 0.0:
+        if n < MIN_PROBE_LABELS or n == total:
             continue
-        # a simple random sample without replacement
-        gap = float(score[labelled].mean() - score.mean())
-        z = gap / (spread * np.sqrt((1.0 / n - 1.0 / total) * total / (total - 1.0)))
-        p_value = float(t_p_value(z, n - 1.0))
+        found = chance_gap(score, labelled, fresh.prompt_id.codes[mine])
+        gap, z = found.gap, found.z
+        p_value = float(t_p_value(z, max(found.n_prompts - 1.0, 1.0)))
         if p_value < _NOT_RANDOM:
             findings.append(
                 Finding(

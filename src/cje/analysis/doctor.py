@@ -274,7 +274,8 @@ def _label_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Findi
     codes = data.policy.codes[rows]
     numbers = {"judge_score": data.judge_score, **lengths}
     ranks = {name: _rank_within(values[rows], codes) for name, values in numbers.items()}
-    tests = labelling_tests(labelled[rows], ranks, {})
+    prompts = data.prompt_id.codes[rows]
+    tests = labelling_tests(labelled[rows], ranks, {}, prompts=prompts)
     found += labelling_findings(tests, has_propensity=data.label_propensity is not None)
     return found
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.inference import Finding, Severity, holm
+from cje.kernels.clusters import cluster_means, cluster_sums
 
-__all__ = ["LabellingTest", "labelling_findings", "labelling_tests"]
+__all__ = ["ChanceGap", "LabellingTest", "chance_gap", "labelling_findings", "labelling_tests"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -38,15 +39,79 @@ class LabellingTest:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class ChanceGap:
+    """How far the labelled rows are from all rows, and how far chance would take them.
+
+    Attributes
+    ----------
+    gap : float
+        Mean of the labelled rows minus the mean of all, each prompt counted once.
+    sd : float
+        Standard deviation of the gap where labels are chosen at random.
+    n_prompts : int
+        Prompts with a labelled row.
+    """
+
+    gap: float
+    sd: float
+    n_prompts: int
+
+    @property
+    def z(self) -> float:
+        """The gap in standard deviations; zero where nothing can vary."""
+        return self.gap / self.sd if self.sd > 0 else 0.0
+
+
+def chance_gap(values: FloatArray, labelled: BoolArray, prompts: IntArray) -> ChanceGap:
+    r"""Compare labelled rows with all rows, whether rows or whole prompts were chosen.
+
+    With :math:`a_g = n_g / m_g` the labelled share of prompt g's rows, the gap is
+    :math:`\sum_g a_g (\bar v_{g,L} - \bar v) / \sum_g a_g`. Under chance the shares are dealt to
+    the prompts at random, and within a prompt :math:`n_g` of its :math:`m_g` rows are drawn
+    without replacement:
+
+    .. math:: Var = \frac1{(\sum a_g)^2} \Bigl[\sum_g (a_g - \bar a)^2
+              \frac{\sum_g (\bar v_g - \bar v)^2}{G - 1}
+              + \sum_g a_g^2 \Bigl(\frac1{n_g} - \frac1{m_g}\Bigr) S_g^2\Bigr]
+
+    One row a prompt makes it a simple random sample without replacement.
+
+    Examples
+    --------
+    >>> values = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> found = chance_gap(values, values > 2, np.arange(4))
+    >>> found.gap, round(found.sd, 4)
+    (1.0, 0.6455)
+    """
+    _, code = np.unique(prompts, return_inverse=True)
+    size = np.bincount(code).astype(np.float64)
+    n_labelled = np.bincount(code, labelled)
+    share = n_labelled / size
+    mean = cluster_means(values, code, len(size))
+    centre = float(mean.mean())
+    chosen = np.flatnonzero(labelled)
+    gap = float(((values[chosen] - centre) / size[code[chosen]]).sum()) / float(share.sum())
+    spread = float(((mean - centre) ** 2).sum()) / max(len(size) - 1.0, 1.0)
+    variance = float(((share - share.mean()) ** 2).sum()) * spread
+    some = np.flatnonzero((n_labelled > 0) & (n_labelled < size))
+    within = cluster_sums((values - mean[code]) ** 2, code, len(size))[some] / (size[some] - 1.0)
+    variance += float(share[some] ** 2 * (1.0 / n_labelled[some] - 1.0 / size[some]) @ within)
+    return ChanceGap(gap, float(np.sqrt(variance) / share.sum()), int(np.count_nonzero(n_labelled)))
+
+
 def labelling_tests(
     labelled: BoolArray,
     numbers: Mapping[str, FloatArray],
     categories: Mapping[str, IntArray],
+    *,
+    prompts: IntArray | None = None,
 ) -> list[LabellingTest]:
     """Test labelling against numeric factors (rank sum) and categories (chi-square), Holm-adjusted.
 
     Nothing is tested where no row, or every row, is labelled. Rows with a missing number take no
-    part in that factor's test.
+    part in that factor's test. With `prompts`, the prompt of each row, several rows of one prompt
+    are one cluster: labels are often taken prompt by prompt (see `chance_gap`).
     """
     if not labelled.any() or labelled.all():
         return []
@@ -55,10 +120,11 @@ def labelling_tests(
         known = np.isfinite(values)
         mine = labelled[known]
         if mine.any() and not mine.all() and float(np.ptp(values[known])) > 0:
-            found.append((name, *_rank_sum(values[known], mine)))
+            at = None if prompts is None else prompts[known]
+            found.append((name, *_rank_sum(values[known], mine, at)))
     for name, codes in categories.items():
         if len(np.unique(codes)) > 1:
-            found.append((name, *_chi_square(codes, labelled)))
+            found.append((name, *_shares(codes, labelled, prompts)))
     adjusted: Any = holm([p for _, _, p in found]) if found else []
     return [LabellingTest(*f, float(q)) for f, q in zip(found, adjusted, strict=True)]
 
@@ -82,31 +148,39 @@ def labelling_findings(tests: list[LabellingTest], *, has_propensity: bool) -> l
     ]
 
 
-def _rank_sum(values: FloatArray, labelled: BoolArray) -> tuple[float, float]:
+def _rank_sum(
+    values: FloatArray, labelled: BoolArray, prompts: IntArray | None
+) -> tuple[float, float]:
     """Mann-Whitney effect (minus 1/2) and two-sided p by the normal approximation with ties."""
     from scipy.special import ndtr
 
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     rank = (ends - (counts - 1) / 2.0)[inverse]
-    n1 = float(labelled.sum())
-    n2 = len(values) - n1
-    u = float(rank[labelled].sum()) - n1 * (n1 + 1.0) / 2.0
-    n = n1 + n2
-    ties = float(((counts.astype(np.float64) ** 3) - counts).sum()) / (n * (n - 1.0))
-    sd = np.sqrt(n1 * n2 / 12.0 * ((n + 1.0) - ties))
-    z = (u - n1 * n2 / 2.0) / sd if sd > 0 else 0.0
-    return u / (n1 * n2) - 0.5, float(2.0 * ndtr(-abs(z)))
+    n = len(values)
+    # The mean rank of the labelled rows says the same as U, and has its variance under chance.
+    found = chance_gap(rank, labelled, np.arange(n) if prompts is None else prompts)
+    gap = float(rank[labelled].mean()) - (n + 1.0) / 2.0
+    return gap / (n - float(labelled.sum())), float(2.0 * ndtr(-abs(found.z)))
 
 
-def _chi_square(codes: IntArray, labelled: BoolArray) -> tuple[float, float]:
-    """Largest deviation of a level's labelled share, and Pearson's chi-square p."""
-    from scipy.special import chdtrc
+def _shares(codes: IntArray, labelled: BoolArray, prompts: IntArray | None) -> tuple[float, float]:
+    """Largest deviation of a level's labelled share, and its p.
+
+    Pearson's chi-square; with prompts, the level whose share of the labelled rows is furthest from
+    its share of all, adjusted for the number of levels (Bonferroni).
+    """
+    from scipy.special import chdtrc, ndtr
 
     _, level = np.unique(codes, return_inverse=True)
     total = np.bincount(level).astype(np.float64)
     hits = np.bincount(level, labelled)
     share = float(labelled.mean())
-    statistic = float(((hits - total * share) ** 2 / (total * share * (1.0 - share))).sum())
     deviation = hits / total - share
-    return float(deviation[np.argmax(np.abs(deviation))]), float(chdtrc(len(total) - 1, statistic))
+    effect = float(deviation[np.argmax(np.abs(deviation))])
+    if prompts is None:
+        statistic = float(((hits - total * share) ** 2 / (total * share * (1.0 - share))).sum())
+        return effect, float(chdtrc(len(total) - 1, statistic))
+    each = [chance_gap((level == k).astype(float), labelled, prompts) for k in range(len(total))]
+    z = max(abs(gap.z) for gap in each)
+    return effect, min(1.0, len(total) * float(2.0 * ndtr(-z)))

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.inference import Finding, Severity
+from cje.kernels.clusters import cluster_sums
 
 __all__ = ["TransportAudit", "TransportStatus", "audit_transport", "not_checked"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 MIN_PROBE_LABELS = 10
 
@@ -94,17 +96,19 @@ def audit_transport(
     *,
     scores: FloatArray | None = None,
     weights: FloatArray | None = None,
-    prediction_variance: float = 0.0,
-    prediction_df: float = np.inf,
+    clusters: IntArray | None = None,
+    prediction_influence: FloatArray | None = None,
     margin: float = 0.05,
     level: float = 0.95,
 ) -> TransportAudit:
     r"""Compare a policy's labels with rewards predicted by a calibration that never saw them.
 
-    The mean residual :math:`\bar e` has variance :math:`s_e^2 / n` plus the variance of the mean
-    prediction that comes from the finite calibration slice (`prediction_variance`, with
-    `prediction_df` degrees of freedom). PASS: the interval lies within the equivalence margin;
-    FAIL: it excludes zero and does not lie within the margin; otherwise INCONCLUSIVE.
+    The error of the mean residual :math:`\bar e` is a sum over prompts, :math:`\sum_g (o_g - a_g)`:
+    :math:`o_g = \sum_{i \in g} w_i (e_i - \bar e) / \sum_i w_i` comes from the J prompts the policy
+    has labels on, :math:`a_g` is what the labels behind the calibration move the mean prediction
+    by. The variance is :math:`\sum_g (\sqrt{J/(J-1)}\, o_g - a_g)^2`: labels of one prompt, of
+    whatever policy, are one cluster. PASS: the interval lies within the equivalence margin; FAIL:
+    it excludes zero and does not lie within the margin; otherwise INCONCLUSIVE.
 
     Parameters
     ----------
@@ -114,36 +118,60 @@ def audit_transport(
         Judge scores, for the residuals by region.
     weights : array (n,), optional
         1 / labelling propensity.
+    clusters : int array (n,), optional
+        Prompt of each label; by default each has its own.
+    prediction_influence : array (G,), optional
+        :math:`a_g` for the prompts ``0 .. G - 1``, the ones in `clusters` among them. None: the
+        calibration is taken as known.
     margin : float
         Differences up to this size are of no practical importance.
     """
-    from scipy.special import stdtrit
-
     n = len(labels)
     if len(predicted) != n:
         raise CJEError("a prediction is needed for every label", where=policy, value=len(predicted))
     if margin <= 0:
         raise CJEError("the equivalence margin must be positive", value=margin)
-    if n < MIN_PROBE_LABELS:
+    prompt = np.arange(n) if clusters is None else clusters
+    n_prompts = len(np.unique(prompt))
+    if n < MIN_PROBE_LABELS or n_prompts < 2:
         return TransportAudit(policy, TransportStatus.NOT_CHECKED, margin, n)
-    w = np.ones(n) if weights is None else weights / weights.mean()
+    share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     residual = labels - predicted
-    mean = float(np.average(residual, weights=w))
-    own = float(np.sum((w * (residual - mean)) ** 2) / (n * (n - 1)))
-    total = own + prediction_variance
-    df = n - 1.0
-    if total > 0:
-        df = total**2 / (own**2 / (n - 1) + prediction_variance**2 / prediction_df)
-    half = float(stdtrit(df, 0.5 + level / 2)) * float(np.sqrt(total))
+    mean = float(share @ residual)
+    behind = prediction_influence
+    if behind is None:
+        behind = np.zeros(int(prompt.max()) + 1)
+    own = cluster_sums(share * (residual - mean), prompt, len(behind))
+    half = _half_width(own * np.sqrt(n_prompts / (n_prompts - 1.0)), n_prompts, behind, level)
     low, high = mean - half, mean + half
-    if -margin <= low and high <= margin:
-        status = TransportStatus.PASS
-    elif low > 0.0 or high < 0.0:
-        status = TransportStatus.FAIL
-    else:
-        status = TransportStatus.INCONCLUSIVE
     regions = _by_region(residual, scores) if scores is not None else ()
+    status = _verdict(low, high, margin)
     return TransportAudit(policy, status, margin, n, mean, low, high, level, regions)
+
+
+def _half_width(own: FloatArray, n_prompts: int, behind: FloatArray, level: float) -> float:
+    """Half the t interval of the mean residual from its two parts by prompt.
+
+    Degrees of freedom are Welch's for the two parts, at most the number of prompts in all less one.
+    """
+    from scipy.special import stdtrit
+
+    variance = float(np.sum((own - behind) ** 2))
+    parts = np.array([own @ own, behind @ behind])
+    if not parts.any():
+        return 0.0
+    known = np.array([n_prompts - 1.0, max(np.count_nonzero(behind) - 1.0, 1.0)])
+    most = np.count_nonzero((own != 0) | (behind != 0)) - 1.0
+    df = min(float(parts.sum() ** 2 / (parts**2 / known).sum()), max(most, 1.0))
+    return float(stdtrit(df, 0.5 + level / 2)) * float(np.sqrt(variance))
+
+
+def _verdict(low: float, high: float, margin: float) -> TransportStatus:
+    if -margin <= low and high <= margin:
+        return TransportStatus.PASS
+    if low > 0.0 or high < 0.0:
+        return TransportStatus.FAIL
+    return TransportStatus.INCONCLUSIVE
 
 
 def _by_region(residual: FloatArray, scores: FloatArray) -> tuple[tuple[float, int], ...]:
