@@ -29,7 +29,7 @@ from benchmarks.calibration_studies import (
     mode_selection_study,
     weight_study,
 )
-from benchmarks.timing import interleaved, main, ratio, row, show
+from benchmarks.timing import interleaved, main, middle, ratio, row, show
 from cje.calibration import JudgeCalibrator, SimcalConfig, SIMCalibrator
 from cje.calibration.reward_model import FloatArray
 
@@ -122,7 +122,7 @@ def peer_bars(n: int, repeats: int) -> list[dict[str, Any]]:
             continue
         bar = 20.0 if kind == "discrete" else limits[task]
         times = f"{1 / median(q):.1f} x faster (bar {bar:g} x)"
-        rows.append(row(f"{task}, {kind}, time over cje-eval 0.3.0's", median(q), 1 / bar, times))
+        rows.append(row(f"{task}, {kind}, time over cje-eval 0.3.0's", middle(q), 1 / bar, times))
     return rows + _equalities(values, reference)
 
 

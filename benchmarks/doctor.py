@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.timing import main
+from benchmarks.timing import main, middle, row, show
 
 _POLARS = """
 import polars as pl, sys
@@ -66,18 +66,15 @@ def run(quick: bool = True) -> list[dict[str, Any]]:
         path = Path(folder) / "evals.jsonl"
         n = _write(path, 1e8 if quick else 1e9)
         pairs = [(_measure(_POLARS, path), _measure(_DOCTOR, path)) for _ in range(3)]
-        ratio = float(np.median([doctor[0] / floor[0] for floor, doctor in pairs]))
+        ratio = middle(doctor[0] / floor[0] for floor, doctor in pairs)
         peak = max(doctor[1] for _, doctor in pairs)
         size = path.stat().st_size / 1e9
     note = f"{n:,} rows, {size:.2f} GB, polars {np.median([f[0] for f, _ in pairs]):.2f} s"
     rows = [
-        {"bar": "doctor / polars scan of the same columns", "value": ratio, "limit": 2.5,
-         "ok": ratio <= 2.5, "note": note},
-        {"bar": "doctor, peak memory in GB", "value": peak, "limit": 2.0, "ok": peak <= 2.0,
-         "note": note},
-    ]  # fmt: skip
-    for row in rows:
-        print(f"{'ok ' if row['ok'] else 'BAD'} {row['bar']:45s} {row['value']:.2f}  {row['note']}")
+        row("doctor / polars scan of the same columns", ratio, 2.5, note),
+        row("doctor, peak memory in GB", peak, 2.0, note),
+    ]
+    show(rows)
     return rows
 
 

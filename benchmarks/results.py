@@ -107,7 +107,8 @@ _HEAD = """# Results
 
 Written by `python -m benchmarks` (`make bench`, `make bench QUICK=1`) from `results.json`; do not
 edit. Speed is a ratio within one run: medians of interleaved repetitions. A bar is met where the
-value is at most the limit, or inside the range named. Each section says when it was run, at which
+value is at most the limit, or inside the range named; *range* is the least and the largest of the
+rounds, and how many there were. Each section says when it was run, at which
 size, and how loaded the machine was. Rows of *quick size* use smaller data or fewer repetitions
 than the bar names: ratios at small sizes can miss a bar that holds at full size."""
 
@@ -158,16 +159,23 @@ def _module_part(name: str, entry: Mapping[str, Any]) -> str:
     if entry["problem"]:
         lines += ["", f"**Note:** {_cell(entry['problem'])}"]
     if entry["rows"]:
-        lines += ["", "| | bar | value | limit | note |", "|---|---|---|---|---|"]
+        lines += ["", "| | bar | value | range | limit | note |", "|---|---|---|---|---|---|"]
     for row in entry["rows"]:
         state = (
             "ok" if row["ok"] else ("missed (quick size)" if entry["size"] == "quick" else "missed")
         )
         lines.append(
-            f"| {state} | {_cell(row['bar'])} | {_number(row['value'])} | {_number(row['limit'])} "
-            f"| {_cell(row.get('note', ''))} |"
+            f"| {state} | {_cell(row['bar'])} | {_number(row['value'])} | {_spread(row)} "
+            f"| {_number(row['limit'])} | {_cell(row.get('note', ''))} |"
         )
     return "\n".join(lines)
+
+
+def _spread(row: Mapping[str, Any]) -> str:
+    spread = row.get("spread")
+    if spread is None:
+        return ""
+    return f"{_number(spread['low'])} to {_number(spread['high'])} ({spread['rounds']})"
 
 
 def _number(value: Any) -> str:

@@ -6,10 +6,10 @@ import argparse
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["interleaved", "main", "ratio", "row", "show"]
+__all__ = ["Middle", "interleaved", "main", "middle", "ratio", "row", "show"]
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
@@ -36,15 +36,34 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[st
     return seconds
 
 
-def ratio(seconds: Mapping[str, Sequence[float]], numerator: str, denominator: str) -> float:
+class Middle(float):
+    """A median that remembers the smallest and the largest of what it is the median of."""
+
+    low: float
+    high: float
+    count: int
+
+
+def middle(values: Iterable[float]) -> Middle:
+    """The median of `values`, with their range."""
+    found = sorted(values)
+    value = Middle(statistics.median(found))
+    value.low, value.high, value.count = found[0], found[-1], len(found)
+    return value
+
+
+def ratio(seconds: Mapping[str, Sequence[float]], numerator: str, denominator: str) -> Middle:
     """Median over the rounds of the quotient within a round."""
     pairs = zip(seconds[numerator], seconds[denominator], strict=True)
-    return statistics.median(top / bottom for top, bottom in pairs)
+    return middle(top / bottom for top, bottom in pairs)
 
 
 def row(bar: str, value: float, limit: float, note: str = "") -> dict[str, Any]:
     """One line of a benchmark's result; it is fine when `value` is at most `limit`."""
-    return {"bar": bar, "value": value, "limit": limit, "ok": value <= limit, "note": note}
+    line = {"bar": bar, "value": value, "limit": limit, "ok": value <= limit, "note": note}
+    if isinstance(value, Middle):
+        line["spread"] = {"low": value.low, "high": value.high, "rounds": value.count}
+    return line
 
 
 def show(rows: Sequence[Mapping[str, Any]]) -> None:

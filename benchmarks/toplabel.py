@@ -1,4 +1,4 @@
-"""Top-label calibration beside MAPIE, scikit-learn and netcal: speed and quality.
+"""Top-label calibration beside MAPIE, scikit-learn, netcal and relplot: speed and quality.
 
 Both run in the peers' environment (``.venvs/peers`` with mapie==1.6.0, relplot, netcal and torch)
 with this package on its path, so that every ratio comes from one process.

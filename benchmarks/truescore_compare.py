@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.environments import ROOT, python_of
-from benchmarks.timing import main, row, show
+from benchmarks.timing import main, middle, row, show
 
 __all__ = ["run"]
 
@@ -79,7 +79,7 @@ def _processor(command: Sequence[str | Path]) -> tuple[float, str]:
 def _ratio(mine: Sequence[str | Path], peer: Sequence[str | Path], repeats: int) -> dict[str, Any]:
     pairs = [(_processor(mine), _processor(peer)) for _ in range(repeats)]
     return {
-        "ratio": statistics.median(a[0] / b[0] for a, b in pairs),
+        "ratio": middle(a[0] / b[0] for a, b in pairs),
         "mine": statistics.median(a[0] for a, _ in pairs),
         "peer": statistics.median(b[0] for _, b in pairs),
         "said": (pairs[0][0][1], pairs[0][1][1]),

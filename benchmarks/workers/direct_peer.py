@@ -3,11 +3,14 @@
     python direct_peer.py table.parquet-or-csv
 
 Reads columns policy, prompt_id, judge_score, oracle_label (blank: not labelled), builds the rows
-cje-eval takes (not timed), and prints the seconds of `analyze_dataset` with its intervals.
+cje-eval takes (not timed), and prints the seconds of `analyze_dataset` with its intervals, and by how
+many MiB it raised the
+memory's peak.
 """
 
 import csv
 import logging
+import resource
 import sys
 import time
 from collections import defaultdict
@@ -27,12 +30,14 @@ def main() -> None:
                     "oracle_label": float(row["oracle_label"]) if row["oracle_label"] else None,
                 }
             )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     start = time.perf_counter()
     result = analyze_dataset(
         fresh_draws_data=dict(draws), fresh_judge_scale=(0.0, 1.0), fresh_oracle_scale=(0.0, 1.0)
     )
     result.ci()
-    print(time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10 - before)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 
-from benchmarks.timing import interleaved, ratio
+from benchmarks.timing import interleaved, ratio, row
 from cje import classification as ours
 
 N_BINS = 15
@@ -79,13 +79,14 @@ def bare_top_label_ece(y: Any, p: Any) -> float:
     return float(np.abs(np.bincount(cells, weights=(top == y) - score)).sum() / len(p))
 
 
-def _row(bar: str, value: float, limit: float, note: str = "") -> dict[str, Any]:
-    return {"bar": bar, "value": value, "limit": limit, "ok": value <= limit, "note": note}
-
-
 def speed(quick: bool) -> list[dict[str, Any]]:
     """Ratios to the bare NumPy versions and to the peers."""
-    return [*_speed_fit(quick), *_speed_ece(quick), *_speed_top_label_ece(quick)]
+    return [
+        *_speed_fit(quick),
+        *_speed_ece(quick),
+        *_speed_top_label_ece(quick),
+        *_smooth_ece(quick),
+    ]
 
 
 def _speed_fit(quick: bool) -> list[dict[str, Any]]:
@@ -109,9 +110,9 @@ def _speed_fit(quick: bool) -> list[dict[str, Any]]:
     )
     worst = float(np.abs(own() - bare_top_label(p, y, new)).max())
     return [
-        _row(f"top-label isotonic fit + predict, {n} x {k}: ours / bare NumPy",
+        row(f"top-label isotonic fit + predict, {n} x {k}: ours / bare NumPy",
              ratio(seconds, "own", "bare"), 1.3, f"largest difference {worst:.1e}"),
-        _row("top-label isotonic fit + predict: ours / MAPIE", ratio(seconds, "own", "mapie"), 1.0),
+        row("top-label isotonic fit + predict: ours / MAPIE", ratio(seconds, "own", "mapie"), 1.0),
     ]  # fmt: skip
 
 
@@ -139,14 +140,14 @@ def _speed_ece(quick: bool) -> list[dict[str, Any]]:
         netcal_note = f"netcal not measured: {error}"
     seconds = interleaved(calls, 5 if quick else 15)
     rows = [
-        _row(f"ECE, {n}: ours / bare NumPy", ratio(seconds, "own", "bare"), 1.5),
-        _row("ECE: ours / MAPIE (at least 10 x faster)", ratio(seconds, "own", "mapie"), 0.1,
+        row(f"ECE, {n}: ours / bare NumPy", ratio(seconds, "own", "bare"), 1.5),
+        row("ECE: ours / MAPIE (at least 10 x faster)", ratio(seconds, "own", "mapie"), 0.1,
              netcal_note),
-        _row("equal-mass ECE: ours / one np.argsort", ratio(seconds, "quantile", "argsort"), 1.0),
+        row("equal-mass ECE: ours / one np.argsort", ratio(seconds, "quantile", "argsort"), 1.0),
     ]  # fmt: skip
     if "netcal" in seconds:
         bar = "ECE: ours / netcal (at least 10 x faster)"
-        rows.insert(2, _row(bar, ratio(seconds, "own", "netcal"), 0.1))
+        rows.insert(2, row(bar, ratio(seconds, "own", "netcal"), 0.1))
     return rows
 
 
@@ -164,9 +165,28 @@ def _speed_top_label_ece(quick: bool) -> list[dict[str, Any]]:
     }
     seconds = interleaved(calls, 5 if quick else 15)
     return [
-        _row(f"top-label ECE, {n} x {k}: ours / bare NumPy", ratio(seconds, "own", "bare"), 1.5),
-        _row("top-label ECE: ours / MAPIE (at least 3 x faster)", ratio(seconds, "own", "mapie"),
+        row(f"top-label ECE, {n} x {k}: ours / bare NumPy", ratio(seconds, "own", "bare"), 1.5),
+        row("top-label ECE: ours / MAPIE (at least 3 x faster)", ratio(seconds, "own", "mapie"),
              1.0 / 3.0),
+    ]  # fmt: skip
+
+
+def _smooth_ece(quick: bool) -> list[dict[str, Any]]:
+    """Beside relplot, whose authors proposed it: the same value, and the time."""
+    import relplot
+
+    n = 2_000 if quick else 20_000
+    rng = np.random.default_rng(3)
+    p = rng.random(n)
+    y = (rng.random(n) < p**1.3).astype(np.float64)
+    seconds = interleaved(
+        {"own": lambda: ours.smooth_ece(y, p), "relplot": lambda: relplot.smECE(p, y)}, 5
+    )
+    gap = abs(float(ours.smooth_ece(y, p)) - float(relplot.smECE(p, y)))
+    return [
+        row(f"smooth ECE, {n}: ours / relplot", ratio(seconds, "own", "relplot"), 1.0),
+        row("smooth ECE: difference from relplot's", gap, 1e-3,
+             "relplot evaluates on a grid of scores, ours at the scores themselves"),
     ]  # fmt: skip
 
 
@@ -230,7 +250,7 @@ def quality(quick: bool) -> list[dict[str, Any]]:
             note = ", ".join(f"{name} {value:.4f}" for name, value in mean.items())
             best = min(mean["mapie"], mean["sklearn"])
             bar = f"top-label ECE after {method}, {data}: ours / better peer"
-            rows.append(_row(bar, mean["ours"] / best, 1.0, note))
+            rows.append(row(bar, mean["ours"] / best, 1.0, note))
     return rows
 
 
