@@ -3,9 +3,8 @@
     python direct_peer.py table.parquet-or-csv
 
 Reads columns policy, prompt_id, judge_score, oracle_label (blank: not labelled), builds the rows
-cje-eval takes (not timed), and prints the seconds of `analyze_dataset` with its intervals, and by how
-many MiB it raised the
-memory's peak.
+cje-eval takes (not timed), and prints the seconds of `analyze_dataset` with its intervals, and by
+how many MiB it raised the memory's peak.
 """
 
 import csv
