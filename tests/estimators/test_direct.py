@@ -241,10 +241,12 @@ def test_logged_rows_that_are_the_fresh_draws_again_count_once() -> None:
     again = data.select(data.is_labelled)
     copy = again.with_columns(policy=["logged"] * len(again))
     once = DirectEstimator(data).fit_and_estimate()
-    twice = DirectEstimator(data, calibration_data=[copy, copy]).fit_and_estimate()
+    estimator = DirectEstimator(data, calibration_data=[copy, copy])
+    twice = estimator.fit_and_estimate()
     np.testing.assert_allclose(twice.ci(), once.ci(), atol=1e-12)
     finding = next(f for f in twice.findings if f.code == "copied-labels")
     assert finding.details["n_copies"] == 120
+    assert len(estimator.pool_.labels) == 60
 
 
 def test_other_labels_of_the_same_prompts_are_no_copies_where_some_agree() -> None:

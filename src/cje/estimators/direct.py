@@ -138,7 +138,8 @@ class DirectEstimator:
         occupied = np.flatnonzero(self.predictor_.shares > 0)
         curve = judge_curve(self.predictor_.model, occupied, data.judge_scale, data.oracle_scale)
         evidence = Evidence(data, self._labels.rows, self._labels.prediction)
-        return result.with_(curves={"judge": curve}, evidence=evidence)
+        copies = copy_findings(self.pool_.n_copies)
+        return result.with_(curves={"judge": curve}, evidence=evidence, findings=copies)
 
     def estimate_by(self, column: str) -> EstimationResult:
         """The value of every policy within each level of a subgroup column, f shared by all."""
@@ -289,10 +290,7 @@ class DirectEstimator:
                 "quantity": "mean label",
                 "scale": [scale.low, scale.high],
             },
-            findings=(
-                *cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
-                *copy_findings(self.pool_.n_copies),
-            ),
+            findings=cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
         )
 
     def _label_columns(self, done: list[_Cell], extra: FloatArray) -> FloatArray | None:
