@@ -57,6 +57,11 @@ def _by_itself(estimator: Any, fresh: Dataset, column: str) -> EstimationResult:
                     findings.append(_no_rows(column, level, f"of policy {name}"))
         _check_distinct(cells)
     result: EstimationResult = estimator.estimate_by(column)  # explains a column it has not
+    if [f"{cell['policy']} | {cell['level']}" for cell in cells] != list(result.policies):
+        raise CJEError(
+            "estimate_by must name its values 'policy | level', policies first, as cells_of does",
+            value=result.policies,
+        )
     return result.with_(metadata={"cells": cells}, findings=findings)
 
 
