@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import cje.simulate as simulate
-from cje.data import Dataset
+from cje.data import Codes, Dataset
 from cje.errors import CJEError
 from cje.estimators import DirectEstimator, NaiveEstimator, bootstrap_direct
 from cje.estimators.direct_bootstrap import isotonic_rows
@@ -485,3 +485,39 @@ def test_unknown_covariate_and_subgroup_list_what_there_is() -> None:
         DirectEstimator(_data(), covariates=("length",)).fit_and_estimate()
     with pytest.raises(CJEError, match="columns there are: none"):
         DirectEstimator(_data()).estimate_by("domain")
+
+
+def _borrowing(labels_a: np.ndarray, prompts: int, draws: int, scores: np.ndarray) -> Dataset:
+    """Policy a labelled on every row, policy b on none; prompts x draws rows each."""
+    n = prompts * draws
+    rows = np.tile(np.repeat(np.arange(prompts), draws), 2)
+    return Dataset.from_arrays(
+        prompt_id=Codes(rows, tuple(f"p{i}" for i in range(prompts))),
+        draw_idx=np.tile(np.tile(np.arange(draws), prompts), 2),
+        policy=Codes(np.repeat([0, 1], n), ("a", "b")),
+        judge_score=scores,
+        oracle_label=np.r_[labels_a, np.full(n, np.nan)],
+    )
+
+
+def test_labels_of_one_prompt_count_as_one_piece_of_a_borrowed_calibration():
+    """Ten labelled draws a prompt with a prompt effect: the standard error is near the spread."""
+    values, errors = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        effect = np.repeat(0.15 * rng.standard_normal(30), 10)
+        score = rng.random(600)
+        label = np.clip(0.2 + 0.6 * score[:300] + effect + 0.05 * rng.standard_normal(300), 0, 1)
+        result = DirectEstimator(_borrowing(label, 30, 10, score)).fit_and_estimate()
+        values.append(result.estimates[1])
+        errors.append(result.robust_standard_errors[1])
+    assert 0.75 < np.mean(errors) / np.std(values) < 1.4
+
+
+def test_borrowed_labels_that_are_all_equal_leave_an_interval_of_some_width():
+    score = np.random.default_rng(0).random(120)
+    result = DirectEstimator(_borrowing(np.ones(60), 60, 1, score)).fit_and_estimate()
+    low, high = result.ci()[1]
+    assert low < 0.97
+    assert high == 1.0
+    assert "identical-labels" in {f.code for f in result.findings if f.subject == "b"}

@@ -256,7 +256,7 @@ class DirectEstimator:
             None,
             None,
             None,
-            0.0,
+            unseen_variance(len(np.unique(pool.clusters))) if np.ptp(pool.labels) == 0.0 else 0.0,
             moved,
         )
 

@@ -44,8 +44,9 @@ def cell_findings(
             findings.append(
                 Finding(
                     "identical-labels",
-                    f"all {count} labels are equal, so they show no spread; the interval uses the "
-                    "largest deviation that such labels would still allow",
+                    f"{'all labels it borrows' if name in borrowed else f'all {count} labels'} "
+                    "are equal, so they show no spread; the interval uses the largest deviation "
+                    "that such labels would still allow",
                     Severity.WARNING,
                     "label more responses",
                     name,

@@ -49,7 +49,7 @@ class NaiveEstimator:
             influence[:, k] = cluster_sums(row[rows], prompts.codes[rows], prompts.n_names)
         scale = data.judge_scale
         estimate = InfluenceEstimate(
-            cells.names, values, influence, prompts.vocabulary, bounds=(0.0, 1.0)
+            cells.names, np.clip(values, 0.0, 1.0), influence, prompts.vocabulary, bounds=(0.0, 1.0)
         ).rescaled(scale.width, scale.low)
         return EstimationResult(
             "naive",

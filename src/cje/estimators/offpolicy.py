@@ -193,7 +193,7 @@ class OffPolicyEstimator(ABC):
         self.covariates = tuple(covariates)
         self.n_folds = n_folds
         self.seed = seed
-        self.same_as_logging = tuple(same_as_logging)
+        self.same_as_logging = _targets(sampler, same_as_logging)
         self.use_mar = use_mar
         self.min_pi = min_pi
         self.level = level
@@ -264,7 +264,8 @@ class OffPolicyEstimator(ABC):
         counted = self.oua_jackknife or not fit.labels_apart
         influence = InfluenceEstimate(
             problem.logged.policies,
-            fit.values,
+            # The label part can carry a value near the range's end beyond it.
+            np.clip(fit.values, 0.0, 1.0) if self.bounded else fit.values,
             fit.influence,
             problem.cluster_names,
             extra_covariance=self._unseen(problem),
@@ -370,6 +371,19 @@ class OffPolicyEstimator(ABC):
             logged, self.fresh_draws, seed=self.seed, covariates=self.covariates
         )
         return Problem(logged, rewards, tuple(fresh), names)
+
+
+def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of targets, one or several; an unknown one is a mistake worth hearing of."""
+    wanted = (names,) if isinstance(names, str) else tuple(names)
+    unknown = [name for name in wanted if name not in sampler.target_policies]
+    if unknown:
+        raise CJEError(
+            "same_as_logging names a policy that is no target",
+            value=unknown,
+            hint=f"targets: {', '.join(sampler.target_policies)}",
+        )
+    return wanted
 
 
 def _how(fit: Fit, counted: bool) -> str:

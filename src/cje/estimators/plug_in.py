@@ -74,11 +74,12 @@ def sized_by_jackknife(
         Fold (a position in `without`) and prompt of each label.
     """
     pieces = jackknife_influence(without[:, None])[:, 0]
-    variance, size = float(pieces @ pieces), float(moved @ moved)
-    if size > _ROUNDING * variance:
-        return np.asarray(moved * np.sqrt(variance / size))
     _, first, at, labels = np.unique(
         prompt, return_index=True, return_inverse=True, return_counts=True
     )
+    by_prompt = np.bincount(at, moved)  # labels of one prompt err together
+    variance, size = float(pieces @ pieces), float(by_prompt @ by_prompt)
+    if size > _ROUNDING * variance:
+        return np.asarray(moved * np.sqrt(variance / size))
     prompts = np.bincount(fold[first], minlength=len(without))
     return np.asarray(pieces[fold] / np.sqrt(prompts[fold]) / labels[at])
