@@ -29,11 +29,11 @@ from cje.diagnostics import (
 from cje.errors import CJEError
 from cje.estimators.rewards import MIN_LABELS
 from cje.inference import Finding, Severity
+from cje.kernels.arrays import FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
 
 __all__ = ["Capability", "Diagnosis", "examine", "examine_together"]
 
-FloatArray = NDArray[np.float64]
 
 _LENGTH = re.compile(
     r"(?:^|_)(?:response|output|completion|answer)?_?(?:len|length|chars|tokens|words)$"

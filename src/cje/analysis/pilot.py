@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.analysis.plan import Design, Goal, JudgeQuality, UnitCosts, plan_study
 from cje.calibration.reward_model import fit_reward_model
 from cje.data import Dataset
 from cje.data.folds import get_folds
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["RANGE", "Pilot", "PilotPlan", "measure_pilot", "plan_from_pilot"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MIN_PILOT_LABELS = 20
 RANGE = (0.04, 0.96)

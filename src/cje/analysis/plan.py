@@ -16,17 +16,27 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from cje.calibration.checks import is_number
 from cje.errors import CJEError
 
 __all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study"]
 
-FloatArray = NDArray[np.float64]
 
 _FIT_COST = 2.0
 MIN_LABELS = 20
+# Sizes are squared and divided by each other: beyond these no study is meant, and numbers run out.
+_SMALLEST, _LARGEST = 1e-50, 1e50
+
+
+def _check_size(what: str, value: float) -> None:
+    """A positive number that a study can have."""
+    if not is_number(value) or value <= 0.0:
+        raise CJEError(f"{what} must be positive", value=value)
+    if not _SMALLEST <= value <= _LARGEST:
+        raise CJEError(
+            f"{what} must lie between {_SMALLEST:g} and {_LARGEST:g}", value=value,
+            hint="give it in another unit",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,13 +62,13 @@ class JudgeQuality:
     residual_correlation: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.sd) and self.sd > 0):
-            raise CJEError("sd must be positive", value=self.sd)
-        if not 0.0 <= self.r2 <= 1.0:
+        _check_size("sd", self.sd)
+        if not (is_number(self.r2) and 0.0 <= self.r2 <= 1.0):
             raise CJEError("r2 must lie in [0, 1]", value=self.r2)
         for name in ("reward_correlation", "residual_correlation"):
-            if not -1.0 <= getattr(self, name) <= 1.0:
-                raise CJEError(f"{name} must lie in [-1, 1]", value=getattr(self, name))
+            value = getattr(self, name)
+            if not (is_number(value) and -1.0 <= value <= 1.0):
+                raise CJEError(f"{name} must lie in [-1, 1]", value=value)
 
 
 @dataclass(frozen=True)
@@ -70,8 +80,7 @@ class UnitCosts:
 
     def __post_init__(self) -> None:
         for name in ("label", "response"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise CJEError(f"the cost of a {name} must be positive", value=getattr(self, name))
+            _check_size(f"the cost of a {name}", getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -92,11 +101,11 @@ class Goal:
     def __post_init__(self) -> None:
         if self.kind not in ("value", "difference", "power"):
             raise CJEError("a goal is 'value', 'difference' or 'power'", value=self.kind)
-        if not (math.isfinite(self.size) and self.size > 0):
-            raise CJEError("the goal's size must be positive", value=self.size)
+        _check_size("the goal's size", self.size)
         for name in ("level", "power"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise CJEError(f"{name} must lie between 0 and 1", value=getattr(self, name))
+            value = getattr(self, name)
+            if not (is_number(value) and 0.0 < value < 1.0):
+                raise CJEError(f"{name} must lie between 0 and 1", value=value)
 
 
 @dataclass(frozen=True)
@@ -152,10 +161,11 @@ def plan_study(
     >>> design.n_labels < 400 < design.n_prompts  # 400 labels alone would need no judge
     True
     """
-    if n_policies < 1 or (goal.kind != "value" and n_policies < 2):
+    fewest = 1 if goal.kind == "value" else 2
+    if not is_number(n_policies) or n_policies < fewest:
         least = "one policy" if goal.kind == "value" else "two policies: it plans a difference"
         raise CJEError(f"the study needs at least {least}", value=n_policies)
-    if max_prompts is not None and max_prompts < MIN_LABELS:
+    if max_prompts is not None and not (is_number(max_prompts) and max_prompts >= MIN_LABELS):
         raise CJEError(f"a study needs at least {MIN_LABELS} prompts", value=max_prompts)
     prices = costs or UnitCosts()
     low, high = 1e-12, 4.0 * quality.sd**2
@@ -187,7 +197,7 @@ def achieved(
     n_policies: int = 2,
 ) -> Design:
     """What a given number of prompts and labels achieves."""
-    if not 2 <= n_labels <= n_prompts:
+    if not (is_number(n_labels) and is_number(n_prompts) and 2 <= n_labels <= n_prompts):
         raise CJEError("labels must be at least 2 and at most the prompts", value=n_labels)
     return _describe(quality, goal, costs or UnitCosts(), n_prompts, n_labels, n_policies)
 
@@ -212,7 +222,8 @@ def _variance(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> tuple[f
     total = label + reward
     if total == 0.0:
         return 0.0, n - 1.0
-    return total, total**2 / (label**2 / (labels - 1.0) + reward**2 / (n - 1.0))
+    share = label / total
+    return total, 1.0 / (share**2 / (labels - 1.0) + (1.0 - share) ** 2 / (n - 1.0))
 
 
 def _width(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> float:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.analysis.pilot import RANGE, PilotPlan
 from cje.analysis.plan import MIN_LABELS, Design, Goal, JudgeQuality, achieved
 from cje.inference import CalibrationCurve
+from cje.kernels.arrays import FloatArray
 from cje.report import CurvePart, Facts, Part, Report, Table
 
 __all__ = ["plan_report"]
 
-FloatArray = NDArray[np.float64]
 
 _POINTS = 40
 

@@ -6,14 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.inference import Finding, Severity, benjamini_hochberg
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["CalibrationFit", "RegionResidual", "calibration_fit"]
 
-FloatArray = NDArray[np.float64]
 
 LOW_R2 = 0.3
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.diagnostics.overlap import ScoreOverlap, WeightDiagnostics
 from cje.errors import CJEError
 from cje.inference import Finding, Severity
+from cje.kernels.arrays import FloatArray
 
 __all__ = [
     "GateThresholds",
@@ -19,7 +19,6 @@ __all__ = [
     "weight_findings",
 ]
 
-FloatArray = NDArray[np.float64]
 
 _FRESH = (
     "draw fresh responses from this policy and use the direct method, or log more data from a "

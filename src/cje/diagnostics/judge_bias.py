@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.inference import Finding, Severity, holm
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["JudgeBias", "judge_biases"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _ALPHA = 0.01
 _MIN_LABELS = 20

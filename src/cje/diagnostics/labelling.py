@@ -7,16 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.inference import Finding, Severity, holm
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_means, cluster_sums
 
 __all__ = ["ChanceGap", "LabellingTest", "chance_gap", "labelling_findings", "labelling_tests"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _ALPHA = 0.01
 

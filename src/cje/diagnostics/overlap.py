@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 from cje.kernels.weights import effective_sample_size
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "weight_diagnostics",
 ]
 
-FloatArray = NDArray[np.float64]
 
 _NEAR_ZERO = 0.01  # of the mean weight
 

@@ -7,16 +7,14 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.inference import Finding, Severity
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["TransportAudit", "TransportStatus", "audit_transport", "not_checked"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MIN_PROBE_LABELS = 10
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.calibration.oracle_slice import OracleSliceConfig
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.errors import CJEError
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["CalibratedIPS"]
-
-FloatArray = NDArray[np.float64]
 
 
 class CalibratedIPS(OffPolicyEstimator):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.estimators.label_term import LabelTerm
 from cje.inference import Finding, InfluenceEstimate, Severity, holm
 
 __all__ = ["carry_over_findings"]
 
-FloatArray = NDArray[np.float64]
 
 _WARN, _REFUSE = 0.05, 0.001
 

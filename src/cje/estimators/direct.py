@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
@@ -26,12 +25,10 @@ from cje.estimators.rows import (
     require_scores,
 )
 from cje.inference import InfluenceEstimate
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["DirectEstimator"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,12 @@ from cje.errors import CJEError
 from cje.estimators.label_pool import inverse_propensity
 from cje.estimators.rows import draw_weights, require_scores
 from cje.inference import cluster_bootstrap
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.binning import equal_mass_bins
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["bootstrap_direct", "isotonic_rows"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _MAX_LEVELS = 100  # finer scores are grouped: a draw costs O(levels)
 _BATCH_LEVELS = 48  # up to here the min-max formula beats one pass per draw

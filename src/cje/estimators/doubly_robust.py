@@ -6,15 +6,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.estimators.label_term import LabelTerm
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 from cje.estimators.outcome import Outcome, Regressor, learned_outcome
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["DRCPOEstimator", "fresh_influence", "fresh_means"]
-
-FloatArray = NDArray[np.float64]
 
 
 def fresh_means(problem: Problem) -> FloatArray:

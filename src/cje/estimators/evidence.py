@@ -9,14 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.data.dataset import Dataset
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["Evidence"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def _no_rows() -> IntArray:

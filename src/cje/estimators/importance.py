@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["IPSEstimator", "SNIPSEstimator"]
-
-FloatArray = NDArray[np.float64]
 
 
 class IPSEstimator(OffPolicyEstimator):

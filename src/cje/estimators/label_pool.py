@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.folds import get_folds
 from cje.errors import CJEError
 from cje.estimators.rows import covariate_matrix, require_same_judge_scale, require_scores
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["LabelPool", "gather_labels", "inverse_propensity"]
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _MIN_LABELS = 10  # in all: below this no calibration is worth its name
 

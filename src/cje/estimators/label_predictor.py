@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.calibration.blending import blend_weight
 from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_predict
 
 __all__ = ["LabelPredictor", "fit_label_predictor"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

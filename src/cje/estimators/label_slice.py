@@ -10,16 +10,15 @@ with n - 1 degrees of freedom.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.estimators.logged import LoggedRows
 from cje.inference import Finding, Severity
 from cje.inference.intervals import t_p_value
+from cje.kernels.arrays import FloatArray
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["label_slice_findings"]
 
-FloatArray = NDArray[np.float64]
 
 _ALPHA = 0.001
 # Labels that speak for less than a half of a target, or for twice as much as there is.

@@ -21,18 +21,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.estimators.logged import LoggedRows
 from cje.estimators.plug_in import label_influence
 from cje.inference import jackknife_influence
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["LabelTerm", "Reach", "label_term", "through_calibration"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _MAX_LEVERAGE = 0.9
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.data import Codes, Dataset, PrecomputedSampler
 from cje.data.folds import get_folds
@@ -17,13 +16,10 @@ from cje.data.scale import Scale
 from cje.diagnostics import check_weights_vary
 from cje.errors import CJEError
 from cje.estimators.rows import covariate_matrix, require_same_judge_scale
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["FreshDraws", "LoggedRows", "prepare_fresh", "prepare_logged"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

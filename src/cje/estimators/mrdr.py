@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.estimators.doubly_robust import fresh_influence
 from cje.estimators.label_term import Reach
 from cje.estimators.logged import FreshDraws, LoggedRows
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
 from cje.estimators.rewards import Rewards, fit_rewards
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["MRDREstimator"]
-
-FloatArray = NDArray[np.float64]
 
 
 class MRDREstimator(OffPolicyEstimator):

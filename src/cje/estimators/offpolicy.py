@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.data import Dataset, PrecomputedSampler
@@ -35,10 +34,9 @@ from cje.inference import (
     InfluenceEstimate,
     Severity,
 )
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["Fit", "OffPolicyEstimator", "Problem"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.data import PrecomputedSampler
 from cje.diagnostics import (
@@ -22,13 +21,12 @@ from cje.diagnostics import (
 from cje.estimators.carry_over import carry_over_findings
 from cje.estimators.label_slice import label_slice_findings
 from cje.inference import Finding, Severity
+from cje.kernels.arrays import FloatArray
 
 if TYPE_CHECKING:
     from cje.estimators.offpolicy import Problem
 
 __all__ = ["carry_over", "examine", "fresh_findings", "label_gate", "tail_may_be_heavy"]
-
-FloatArray = NDArray[np.float64]
 
 
 def examine(

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.estimators.logged import FreshDraws, LoggedRows
 from cje.estimators.offpolicy import Problem
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["Outcome", "Regressor", "learned_outcome"]
-
-FloatArray = NDArray[np.float64]
 
 
 class Regressor(Protocol):

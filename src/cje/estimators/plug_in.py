@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.inference import jackknife_influence
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["label_influence", "sized_by_jackknife"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _ROUNDING = 1e-12  # residuals that account for less of the variance are rounding
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["LabelledCell", "Slope", "own_slope", "rectified_mean", "shrunken_slopes"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # How far, in prior standard deviations of one, policies' slopes lie from the common one. The slope
 # is free of units (prediction and label share a scale); 0.15 was the best of 0.1-0.3 on the Arena.

@@ -16,6 +16,7 @@ from cje.data.codes import Codes, Strings
 from cje.data.dataset import Dataset
 from cje.estimators.evidence import Evidence
 from cje.estimators.result import EstimationResult
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.binning import equal_mass_bins, equal_width_bins
 from cje.report import (
     Forest,
@@ -29,8 +30,6 @@ from cje.report.wording import fixed, number, shorten
 
 __all__ = ["residual_parts", "sample_table", "score_histogram", "weight_histograms"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _SCORE_BINS, _WEIGHT_BINS, _REGIONS = 20, 30, 6
 _MOST_POLICIES, _MOST_COLUMNS, _MOST_LEVELS = 6, 6, 8

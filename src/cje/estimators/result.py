@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.estimators.comparison import BestPolicy, Comparison, adjusted, check_margin, compare
 from cje.inference import CalibrationCurve, Finding, InfluenceEstimate, Severity
+from cje.kernels.arrays import FloatArray
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from cje.report import Part
 
 __all__ = ["EstimationResult"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

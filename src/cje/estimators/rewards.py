@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.errors import CJEError
 from cje.estimators.logged import FreshDraws, LoggedRows
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["MIN_LABELS", "Rewards", "fit_rewards"]
 
-FloatArray = NDArray[np.float64]
 
 MIN_LABELS = 10
 

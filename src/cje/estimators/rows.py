@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.scale import Scale
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = [
     "cells_of",
@@ -19,8 +19,6 @@ __all__ = [
     "require_same_judge_scale",
     "require_scores",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def require_scores(data: Dataset, who: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.data import Dataset, PrecomputedSampler
 from cje.errors import CJEError
@@ -17,11 +16,11 @@ from cje.estimators.offpolicy_findings import label_gate
 from cje.estimators.tmle import TMLEEstimator
 from cje.estimators.triply_robust import TRCPOEstimator
 from cje.inference import Finding
+from cje.kernels.arrays import FloatArray
 from cje.kernels.simplex import simplex_qp
 
 __all__ = ["StackedDREstimator"]
 
-FloatArray = NDArray[np.float64]
 
 _COMPONENTS: dict[str, type[OffPolicyEstimator]] = {
     cls.name: cls for cls in (DRCPOEstimator, MRDREstimator, TMLEEstimator, TRCPOEstimator)

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.estimators.doubly_robust import fresh_influence
 from cje.estimators.label_term import LabelTerm, Reach
 from cje.estimators.offpolicy import Fit, OffPolicyEstimator, Problem
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["TMLEEstimator", "fluctuation"]
 
-FloatArray = NDArray[np.float64]
 
 _EDGE = 1e-6
 

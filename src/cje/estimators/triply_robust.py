@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cje.errors import CJEError
 from cje.estimators.doubly_robust import DRCPOEstimator
 from cje.estimators.offpolicy import Problem
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["TRCPOEstimator"]
-
-FloatArray = NDArray[np.float64]
 
 
 class TRCPOEstimator(DRCPOEstimator):

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cje.kernels.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from cje.inference.curve import CalibrationCurve
 
-FloatArray = NDArray[np.float64]
 
 __all__ = ["INK", "MUTED", "PALETTE", "draw_curve", "new_axes", "tidy"]
 

@@ -9,10 +9,10 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.kernels.arrays import FloatArray
+
 __all__ = ["cluster_bootstrap", "multiplier_draws"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Multipliers are drawn in blocks of clusters: memory stays bounded at 10^6 clusters.
 _BLOCK_CELLS = 4_000_000

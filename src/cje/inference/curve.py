@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["CalibrationCurve"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.inference.bootstrap import multiplier_draws
@@ -25,10 +24,9 @@ from cje.inference.intervals import (
 from cje.inference.joining import joined
 from cje.inference.moderation import PRIOR_LABELS, moderated_variance, piece_degrees
 from cje.inference.multiplicity import max_t_critical_value
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["InfluenceEstimate"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

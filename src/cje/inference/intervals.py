@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import expit, stdtr, stdtrit
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["Interval", "IntervalMethod", "hall_transform", "interval_limits", "t_p_value"]
 
-FloatArray = NDArray[np.float64]
 IntervalMethod = Literal["auto", "t", "logit", "skew"]
+
+_NORMAL_DF = 1e8
+_LARGEST = 1e100  # of a number whose products must stay finite
+_LARGEST_T = 1e60  # beyond it no p-value tells one statistic from another
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,49 @@ def as_intervals(
 
 def check_level(level: float) -> float:
     """`level` as a float strictly between 0 and 1, or an error."""
-    if not 0.0 < level < 1.0:
+    try:
+        inside = bool(0.0 < level < 1.0)
+    except (TypeError, ValueError):  # no number, or several
+        inside = False
+    if not inside:
         raise CJEError("a confidence level must lie strictly between 0 and 1", value=level)
     return float(level)
+
+
+def _finite(name: str, values: Any) -> FloatArray:
+    """Finite numbers whose products with each other stay finite."""
+    array = float_array(name, values)
+    good = np.abs(array) <= _LARGEST
+    if not good.all():
+        raise CJEError(
+            f"{name} must be finite numbers of at most {_LARGEST:g}", value=float(array[~good][0])
+        )
+    return array
+
+
+def _ends(bounds: tuple[Any, Any] | None) -> tuple[FloatArray, ...]:
+    """The lower and the upper ends, or nothing."""
+    if bounds is None:
+        return ()
+    try:
+        lower, upper = bounds
+    except (TypeError, ValueError) as error:
+        raise CJEError("bounds must be a lower and an upper end", value=bounds) from error
+    ends = float_array("bounds", lower), float_array("bounds", upper)
+    _check_shapes(*ends)
+    if not (ends[0] <= ends[1]).all():
+        raise CJEError("the lower bound must not be above the upper one", value=bounds)
+    return ends
+
+
+def _check_shapes(*arrays: FloatArray) -> None:
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays))
+    except ValueError as error:
+        raise CJEError(
+            "values, standard errors and the rest must have one length",
+            value=[array.shape for array in arrays],
+        ) from error
 
 
 def interval_limits(
@@ -111,17 +155,28 @@ def interval_limits(
     Hall (1992), "On the removal of skewness by transformation", JRSS B 54, 221-228.
     """
     level = check_level(level)
-    theta, se = np.asarray(values, float), np.asarray(standard_errors, float)
+    theta, se = _finite("values", values), _finite("standard errors", standard_errors)
+    kappa, ends = _finite("skewness", skewness), _ends(bounds)
+    nu = float_array("degrees of freedom", df)
+    _check_shapes(theta, se, kappa, nu, *ends)
+    if (se < 0.0).any():
+        raise CJEError("a standard error cannot be negative", value=float(se.min()))
     # stdtrit has no limit at infinity; a hundred million is the normal quantile to 1e-8.
-    quantile = stdtrit(np.minimum(np.asarray(df, float), 1e8), 0.5 + level / 2.0)
+    quantile = stdtrit(np.minimum(nu, _NORMAL_DF), 0.5 + level / 2.0)
+    quantile = np.where(se > 0.0, quantile, 0.0)  # an estimate without spread needs none
+    if not (quantile <= _LARGEST).all():
+        raise CJEError(
+            "no interval has this level with so few degrees of freedom", value=(level, df),
+            hint="lower the level",
+        )  # fmt: skip
     if method == "logit":
-        if bounds is None:
+        if bounds is None or not (ends[0] < ends[1]).all():
             raise CJEError("a logit interval needs the bounds of the quantity", value=bounds)
-        low, high = _logit_limits(theta, se, quantile, *bounds)
+        low, high = _logit_limits(theta, se, quantile, *(_finite("bounds", e) for e in ends))
     elif method == "t":
         low, high = theta - quantile * se, theta + quantile * se
     elif method in ("skew", "auto"):
-        return skew_limits(theta, se, quantile, skewness, bounds)
+        return skew_limits(theta, se, quantile, kappa, bounds)
     else:
         raise CJEError("unknown interval method", value=method, hint="use t, skew, logit or auto")
     return _cut(low, high, bounds)
@@ -146,7 +201,8 @@ def _cut(
 
 def hall_transform(statistic: Any, skewness: Any) -> FloatArray:
     """`g(T)` of `interval_limits`: a studentised error made close to symmetric; increasing in T."""
-    t, kappa = np.asarray(statistic, float), np.asarray(skewness, float)
+    t = np.clip(np.asarray(statistic, float), -_LARGEST_T, _LARGEST_T)
+    kappa = np.asarray(skewness, float)
     return np.asarray(t + kappa * t**2 / 3.0 + kappa**2 * t**3 / 27.0 + kappa / 6.0)
 
 
@@ -159,21 +215,21 @@ def _inverse_hall(x: FloatArray, kappa: FloatArray) -> FloatArray:
 
 
 def _logit_limits(
-    theta: FloatArray, se: FloatArray, quantile: FloatArray, lower: Any, upper: Any
+    theta: FloatArray, se: FloatArray, quantile: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """The t interval of ``log((theta - lower) / (upper - theta))``, mapped back.
 
     At a bound itself the delta method has no slope; there the plain t limits are returned.
     """
-    lower, upper = np.asarray(lower, float), np.asarray(upper, float)
     span = upper - lower
-    share = (theta - lower) / span
-    inside = (share > 0.0) & (share < 1.0)
-    p = np.where(inside, share, 0.5)
-    centre = np.log(p / (1.0 - p))
-    half = quantile * se / (span * p * (1.0 - p))
-    low = np.where(inside, lower + span / (1.0 + np.exp(half - centre)), theta - quantile * se)
-    high = np.where(inside, lower + span / (1.0 + np.exp(-half - centre)), theta + quantile * se)
+    with np.errstate(over="ignore"):  # far outside narrow bounds, or wider than any of them
+        share = (theta - lower) / span
+        inside = (share > np.finfo(float).tiny) & (share < 1.0)
+        p = np.where(inside, share, 0.5)
+        centre = np.log(p / (1.0 - p))
+        half = quantile * se / span / (p * (1.0 - p))
+    low = np.where(inside, lower + span * expit(centre - half), theta - quantile * se)
+    high = np.where(inside, lower + span * expit(centre + half), theta + quantile * se)
     return low, high
 
 
@@ -187,7 +243,13 @@ def t_p_value(
     >>> round(float(t_p_value(1.959964, float("inf"))), 6)
     0.05
     """
-    t, nu = np.asarray(statistic, float), np.minimum(np.asarray(df, float), 1e8)
+    t = float_array("statistic", statistic)
+    nu = np.minimum(float_array("degrees of freedom", df), _NORMAL_DF)
+    _check_shapes(t, nu)
+    if np.isnan(t).any():
+        raise CJEError("a t statistic must be a number", value=statistic)
+    if not (nu > 0.0).all():
+        raise CJEError("degrees of freedom must be positive", value=df)
     if alternative == "two-sided":
         return np.asarray(2.0 * stdtr(nu, -np.abs(t)))
     if alternative == "greater":

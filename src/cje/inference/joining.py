@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 if TYPE_CHECKING:
     from cje.inference.estimate import InfluenceEstimate
 
 __all__ = ["joined"]
-
-FloatArray = NDArray[np.float64]
 
 
 def joined(items: list[InfluenceEstimate]) -> InfluenceEstimate:

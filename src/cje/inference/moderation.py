@@ -26,11 +26,11 @@ Genetics and Molecular Biology 3(1); Agresti & Coull (1998), The American Statis
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["PRIOR_LABELS", "moderated_variance", "piece_degrees"]
 
-FloatArray = NDArray[np.float64]
 
 PRIOR_LABELS = 4.0
 

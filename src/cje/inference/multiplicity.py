@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["benjamini_hochberg", "holm", "max_t_critical_value"]
-
-FloatArray = NDArray[np.float64]
 
 
 def _checked(p_values: Any) -> FloatArray:
