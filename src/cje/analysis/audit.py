@@ -44,7 +44,11 @@ def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> Estimat
     assert model.label_oof is not None  # cross-fitted
     fit = calibration_fit(pool.scores, pool.labels, model.label_oof, pool.weights)
     findings: list[Finding] = list(fit.findings())
-    details: dict[str, Any] = {"calibration_fit": fit.to_dict(), "transport": {}, "overlap": {}}
+    details: dict[str, Any] = {
+        "calibration_fit": fit.to_dict(),
+        "transport": {},
+        "score_overlap": {},
+    }
     borrowed = set(result.metadata.get("borrowed", ()))
     owner = np.full(len(pool.labels), -1)
     owner[: pool.n_own] = fresh.policy.codes[fresh.is_labelled]
@@ -57,7 +61,7 @@ def audit_fresh(result: EstimationResult, estimator: DirectEstimator) -> Estimat
         if policy in borrowed:
             own = fresh.judge_score[fresh.policy.codes == code]
             overlap = score_overlap(policy, own, pool.scores)
-            details["overlap"][policy] = overlap.to_dict()
+            details["score_overlap"][policy] = overlap.to_dict()
             findings += score_overlap_findings(overlap)
     findings += _labels_not_random(fresh)
     findings += _different_prompts(fresh)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cje._lazy import lazy_names
 
 if TYPE_CHECKING:
     from cje.estimators.calibrated_ips import CalibratedIPS as CalibratedIPS
@@ -44,8 +45,4 @@ _HOME = {
 }
 __all__ = sorted(_HOME)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"cje.estimators.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'cje.estimators' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__, _HOME, __all__)

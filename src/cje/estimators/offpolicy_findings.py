@@ -42,7 +42,11 @@ def examine(
         1.0 / logged.propensity[labelled],
     )
     overlaps, uncovered = _overlaps(problem, thresholds)
-    diagnostics = {"weights": weights, "calibration": quality.to_dict(), "score_overlap": overlaps}
+    diagnostics = {
+        "weights": weights,
+        "calibration_fit": quality.to_dict(),
+        "score_overlap": overlaps,
+    }
     findings += quality.findings() + uncovered + label_slice_findings(logged)
     raters = sampler.dataset.rater_labels
     agreement = None if raters is None else rater_agreement(raters)

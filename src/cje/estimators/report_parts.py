@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from cje.estimators.comparison import Comparison
 from cje.estimators.report_answer import Pairs, Rows, answer_of
@@ -259,7 +260,7 @@ def _calibration(result: EstimationResult) -> Part | None:
     overlap = _overlap(result)
     if overlap is not None:
         parts.append(overlap)
-    fit = result.diagnostics.get("calibration_fit") or result.diagnostics.get("calibration")
+    fit = result.diagnostics.get("calibration_fit")
     note = ""
     if isinstance(fit, Mapping) and "r2" in fit:
         note = (
@@ -299,7 +300,7 @@ def transport_part(result: EstimationResult) -> Forest | None:
 
 
 def _overlap(result: EstimationResult) -> Table | None:
-    found = result.diagnostics.get("overlap") or result.diagnostics.get("score_overlap")
+    found = result.diagnostics.get("score_overlap")
     if not found:
         return None
     rows = tuple(
@@ -331,14 +332,14 @@ def _residuals(result: EstimationResult) -> Part | None:
 
 def _saved_regions(result: EstimationResult) -> list[Forest]:
     """The thirds of the score a saved result still knows."""
-    fit = result.diagnostics.get("calibration_fit") or result.diagnostics.get("calibration") or {}
-    width = _width(result)
+    fit = result.diagnostics.get("calibration_fit") or {}
+    width, times = _width(result), float(ndtri(0.5 + result.level / 2.0))
     rows = tuple(
         ForestRow(
             f"{r['name']} third",
             r["mean"] * width,
-            (r["mean"] - 1.96 * r["standard_error"]) * width,
-            (r["mean"] + 1.96 * r["standard_error"]) * width,
+            (r["mean"] - times * r["standard_error"]) * width,
+            (r["mean"] + times * r["standard_error"]) * width,
             mark=f"n = {r['n']}",
         )
         for r in fit.get("regions", ())
