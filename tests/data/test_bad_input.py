@@ -207,6 +207,11 @@ def test_a_csv_cut_off_in_its_last_line(tmp_path: Path) -> None:
     refused(tmp_path / "a.csv", "a.csv, last row", "2 cells", "truncated")
 
 
+def test_a_csv_whose_first_line_is_no_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\r\x01")
+    refused(tmp_path / "a.csv", "a.csv", "no header")
+
+
 def test_a_csv_with_two_columns_of_one_name(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("prompt_id,judge_score,judge_score\np1,0.5,1\n")
     refused(tmp_path / "a.csv", "a.csv", "two columns", "judge_score")

@@ -92,6 +92,14 @@ def test_concat_fills_what_a_part_lacks_with_missing() -> None:
     assert np.isnan(both.covariates["length"][12:]).all()
 
 
+def test_concat_keeps_rewards_where_every_part_has_them() -> None:
+    one, other = small(rewards=np.full(12, 0.5)), small(policy="new", rewards=np.full(12, 0.25))
+    both = one.concat(other)
+    assert both.rewards is not None
+    assert both.rewards[[0, -1]].tolist() == [0.5, 0.25]
+    assert one.concat(small(policy="new")).rewards is None
+
+
 def test_concat_refuses_different_scales_and_duplicates() -> None:
     with pytest.raises(CJEError, match="judge_scale differs"):
         small().concat(small(judge_scale=(1, 5)))
@@ -144,7 +152,8 @@ def test_duplicates_are_refused_with_sparse_and_dense_draws() -> None:
      ("judge_score", float("inf"), "infinite"), ("oracle_label", 2.0, "must be in"),
      ("judge_variance", 0.3, "0.25"), ("label_propensity", 0.0, "label_propensity"),
      ("label_propensity", 1.5, "label_propensity"),
-     ("base_policy_logprob", float("-inf"), "infinite")],
+     ("base_policy_logprob", float("-inf"), "infinite"),
+     ("rewards", float("nan"), "rewards must be in"), ("rewards", 1.5, "rewards must be in")],
 )  # fmt: skip
 def test_from_arrays_names_the_row_of_a_bad_value(column: str, value: float, words: str) -> None:
     values = np.full(12, 0.2)

@@ -191,3 +191,27 @@ def test_ids_that_are_not_strings_are_refused():
 
 def test_no_ids_give_no_folds():
     assert get_folds([], 5, 0).tolist() == []
+
+
+@pytest.mark.parametrize("ids", [None, 3, [None], [1], b"ab", [["a"]], np.float64(0.5), {"a": 1}])
+def test_what_is_no_list_of_ids_is_refused(ids: object) -> None:
+    if ids == {"a": 1}:  # its keys
+        assert get_folds(ids, 5).tolist() == get_folds(["a"], 5).tolist()  # type: ignore[arg-type]
+        return
+    with pytest.raises(CJEError):
+        get_folds(ids, 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [None, [], 3, "ab", [None], [0.5], ["x"], [np.zeros(3), np.zeros(2)], [np.zeros((2, 2))],
+     [np.zeros(2, complex)]],
+)  # fmt: skip
+def test_what_is_no_list_of_columns_is_refused(columns: object) -> None:
+    with pytest.raises(CJEError):
+        get_content_folds(columns, 5)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_are_columns_too() -> None:
+    whole = np.arange(50)
+    assert (get_content_folds([whole], 5) == get_content_folds([whole.astype(float)], 5)).all()

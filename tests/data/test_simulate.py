@@ -145,3 +145,42 @@ def test_same_seed_gives_the_same_data_and_another_seed_another():
 def test_impossible_settings_are_explained(call):
     with pytest.raises(CJEError):
         call()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in simulate.__all__ if n not in ("Simulation", "true_curve")]
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [{"size": -1}, {"size": 0}, {"size": 2.5}, {"size": None}, {"n_labels": -1},
+     {"n_labels": 100}, {"n_labels": "3"}, {"seed": -1}, {"seed": "x"}, {"labelling": "other"}],
+)  # fmt: skip
+def test_sizes_that_nothing_has_are_refused(name, arguments):
+    given = {"n_labels": 5} | arguments
+    size = given.pop("size", 20)
+    with pytest.raises(CJEError):
+        getattr(simulate, name)(size, **given)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: simulate.policies_on_shared_prompts(20, n_labels=5, draws=0),
+        lambda: simulate.policies_on_shared_prompts(20, n_policies=7, n_labels=5),
+        lambda: simulate.policies_on_shared_prompts(20, n_labels=5, prompt_correlation=1.5),
+        lambda: simulate.skewed_outcomes(20, n_policies=0, n_labels=5),
+        lambda: simulate.length_biased_judge(20, 5, bias=float("nan")),
+        lambda: simulate.heteroscedastic_judge(20, 5, overconfidence=0.0),
+        lambda: simulate.monotone_judge(20, 5, concentration=-1.0),
+        lambda: simulate.monotone_judge(20, 5, levels=1),
+        lambda: simulate.monotone_judge(20, 5, levels="few"),
+        lambda: simulate.logged_with_logprobs(20, 5, fresh_draws=-1),
+        lambda: simulate.logged_with_logprobs(20, 5, targets={"t": 0.0}),
+        lambda: simulate.logged_with_logprobs(20, 5, targets=["t"]),
+        lambda: simulate.logged_with_logprobs(20, 5, direct_effect=2.0),
+        lambda: simulate.true_curve(["monotone"]),
+    ],
+)
+def test_dials_beyond_their_range_are_refused(call):
+    with pytest.raises(CJEError):
+        call()

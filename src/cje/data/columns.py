@@ -68,9 +68,11 @@ def plain_column(name: str, values: ArrayLike | None, n: int) -> FloatArray | No
 def _check_range(name: str, column: FloatArray, low: float, high: float, hint: str) -> None:
     if not column.size:
         return
-    # fmin and fmax pass over NaN
-    if np.fmin.reduce(column) < low or np.fmax.reduce(column) > high:
-        row = int(np.argmax((column < low) | (column > high)))
+    complete = name == "rewards"  # the others may be missing: fmin and fmax pass over NaN
+    least, most = (np.minimum, np.maximum) if complete else (np.fmin, np.fmax)
+    bottom, top = least.reduce(column), most.reduce(column)
+    if bottom < low or top > high or (complete and np.isnan(bottom)):
+        row = int(np.argmax((column < low) | (column > high) | (complete & np.isnan(column))))
         raise CJEError(
             f"{name} must be in [{low:.3g}, {high:g}]",
             where=f"row {row}",
@@ -288,9 +290,14 @@ def concat_datasets(parts: Sequence[Dataset]) -> Dataset:
             name: _joined([getattr(p, name) for p in parts], parts)
             for name in ARRAYS
             if name not in ("draw_idx", "target_policy_logprobs")
-            and any(getattr(p, name) is not None for p in parts)
+            and _enough(name, [getattr(p, name) is not None for p in parts])
         },
     )
+
+
+def _enough(name: str, present: Sequence[bool]) -> bool:
+    """Whether a column is kept: rewards cannot be missing, the others can."""
+    return all(present) if name == "rewards" else any(present)
 
 
 def _joined(blocks: Sequence[FloatArray | None], parts: Sequence[Dataset]) -> FloatArray:

@@ -124,8 +124,9 @@ class Dataset:
         prompt_id : Codes, or sequence of str or int
         policy : str (one policy for all rows), Codes, or sequence of str
         judge_score, oracle_label, judge_variance, label_propensity, rewards : array, optional
-            On [0, 1] (variance at most 1/4, propensity in (0, 1]); NaN means missing. Without
-            `oracle_label` the mean of `rater_labels` is taken, where given.
+            On [0, 1] (variance at most 1/4, propensity in (0, 1]); NaN means missing, which
+            `rewards` cannot be. Without `oracle_label` the mean of `rater_labels` is taken, where
+            given.
         draw_idx : int array, optional
             By default the repeats of one (policy, prompt) are numbered 0, 1, ... in row order.
             Where given, (policy, prompt_id, draw_idx) must be unique.
@@ -232,7 +233,10 @@ class Dataset:
         return self.select(self.policy.mask(name))
 
     def concat(self, *others: Dataset) -> Dataset:
-        """This data set followed by the others; a column some lack is missing there."""
+        """This data set followed by the others; a column some lack is missing there.
+
+        Rewards cannot be missing: they are kept where every part has them.
+        """
         return columns.concat_datasets((self, *others))
 
     def with_columns(self, **new: Any) -> Dataset:

@@ -15,6 +15,7 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 
 __all__ = ["get_content_folds", "get_fold", "get_folds"]
@@ -86,6 +87,11 @@ def get_folds(
             value=prompt_ids,
             hint="use get_fold for one id",
         )
+    if not isinstance(prompt_ids, Sequence):
+        try:
+            prompt_ids = list(prompt_ids)
+        except TypeError as error:
+            raise CJEError("prompt_ids must be a sequence of ids", value=prompt_ids) from error
     key = np.uint64(_key(n_folds, seed))
     digests = _digests(*_bytes(prompt_ids))
     hashed = _mix_array(_mix_array(digests ^ key) + key)
@@ -120,6 +126,7 @@ def get_content_folds(
     True
     """
     key = np.uint64(_key(n_folds, seed))
+    columns = _columns(columns)
     n = len(columns[0])
     h = np.empty(n, dtype=np.uint64)
     for start in range(0, n, _BLOCK):  # temporaries that stay in cache
@@ -131,6 +138,20 @@ def get_content_folds(
     if scatter_equal and _has_repeats(h):
         h = _mix_array(h + _occurrence(h) * np.uint64(_GOLDEN))
     return _reduce(h, n_folds)
+
+
+def _columns(given: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """Columns of numbers, at least one, all of one length."""
+    try:
+        columns = [float_array("a column", column) for column in given]
+    except TypeError as error:
+        raise CJEError("columns must be a list of arrays", value=given) from error
+    if not columns:
+        raise CJEError("at least one column is needed: there is nothing to tell rows apart")
+    shapes = [column.shape for column in columns]
+    if len(shapes[0]) != 1 or len(set(shapes)) != 1:
+        raise CJEError("columns must be one-dimensional and of one length", value=shapes)
+    return columns
 
 
 def _float_bits(values: NDArray[np.float64]) -> _UintArray:

@@ -237,7 +237,13 @@ def csv_header(path: Path, name: str) -> tuple[list[str], str]:
             "the header is not UTF-8", where=name, value=line[:40], hint="save it as UTF-8"
         ) from error
     separator = max(",\t;", key=text.count)
-    header = next(csv.reader([text], delimiter=separator), [])
+    try:
+        header = next(csv.reader([text], delimiter=separator), [])
+    except csv.Error as error:
+        raise CJEError(
+            f"the first line is no header: {error}", where=name, value=text[:60],
+            hint="end the lines with a line feed; the first names the columns",
+        ) from error  # fmt: skip
     if not any(column.strip() for column in header):
         raise CJEError("the first line is no header", where=name, value=text[:60])
     return header, separator

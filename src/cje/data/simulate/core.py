@@ -19,6 +19,9 @@ __all__ = [
     "Shape",
     "Simulation",
     "beta_outcomes",
+    "check_number",
+    "check_sizes",
+    "generator",
     "hide_labels",
     "policy_codes",
     "prompt_codes",
@@ -30,6 +33,31 @@ __all__ = [
 
 Shape = Literal["monotone", "non_monotone", "mild_dip"]
 Labelling = Literal["mcar", "mar"]
+_MOST_ROWS = 10**9
+
+
+def check_sizes(**sizes: int) -> None:
+    """Whole numbers of rows, policies or draws: at least one (no labels, no fresh draws: zero)."""
+    for name, value in sizes.items():
+        least = 0 if name in ("n_labels", "fresh_draws") else 1
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or not least <= value <= _MOST_ROWS:
+            raise CJEError(f"{name} must be a whole number of at least {least}", value=value)
+
+
+def check_number(name: str, value: float, low: float, high: float = 1e6) -> None:
+    """A dial in its range, the ends included."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not low <= value <= high:
+        raise CJEError(f"{name} must be a number between {low:g} and {high:g}", value=value)
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The random numbers of a seed."""
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not whole or seed < 0:
+        raise CJEError("seed must be a whole number, not negative", value=seed)
+    return np.random.default_rng(seed)
 
 
 @dataclass(frozen=True)
@@ -87,7 +115,7 @@ def true_curve(shape: Shape) -> Callable[[FloatArray], FloatArray]:
     >>> float(true_curve("monotone")(np.array([0.5]))[0])
     0.5
     """
-    if shape not in _CURVES:
+    if not isinstance(shape, str) or shape not in _CURVES:
         raise CJEError("unknown judge shape", value=shape, hint=f"one of {sorted(_CURVES)}")
     return _CURVES[shape]
 
@@ -96,8 +124,8 @@ def quantise(scores: FloatArray, levels: int | None) -> FloatArray:
     """Round scores to `levels` equally spaced values 0, 1/(levels-1), ..., 1 (None: leave them)."""
     if levels is None:
         return scores
-    if levels < 2:
-        raise CJEError("levels must be at least 2", value=levels)
+    if not isinstance(levels, int | np.integer) or levels < 2:
+        raise CJEError("levels must be a whole number of at least 2", value=levels)
     return np.rint(scores * (levels - 1)) / (levels - 1)
 
 
@@ -143,6 +171,7 @@ def beta_outcomes(
     """Labels with the given conditional mean: Beta(c m, c (1-m)), or 0/1 where c is None."""
     if concentration is None:
         return (rng.random(mean.shape) < mean).astype(np.float64)
+    check_number("concentration", concentration, 1e-6)
     m = np.clip(mean, 1e-9, 1.0 - 1e-9)
     return rng.beta(concentration * m, concentration * (1.0 - m))
 
@@ -161,7 +190,8 @@ def hide_labels(
     `n_labels` in expectation.
     """
     n = len(outcomes)
-    if not 0 <= n_labels <= n:
+    check_sizes(n_labels=n_labels)
+    if n_labels > n:
         raise CJEError("n_labels must lie between 0 and the number of rows", value=n_labels)
     if n_labels == 0:
         return np.full(n, np.nan), None

@@ -10,6 +10,9 @@ from cje.data.simulate.core import (
     Shape,
     Simulation,
     beta_outcomes,
+    check_number,
+    check_sizes,
+    generator,
     hide_labels,
     prompt_codes,
     quantise,
@@ -29,7 +32,8 @@ def _judge(
     labelling: Labelling,
     concentration: float | None,
 ) -> Simulation:
-    rng = np.random.default_rng(seed)
+    check_sizes(n=n, n_labels=n_labels)
+    rng = generator(seed)
     scores = quantise(rng.random(n), levels)
     curve = true_curve(shape)
     outcomes = beta_outcomes(curve(scores), concentration, rng)
@@ -107,7 +111,9 @@ def heteroscedastic_judge(
     variance v / `overconfidence`. The gamma that corrects the statement *around the raw mean* is
     therefore exactly `overconfidence`; the policy's value is 0.5.
     """
-    rng = np.random.default_rng(seed)
+    check_sizes(n=n, n_labels=n_labels)
+    check_number("overconfidence", overconfidence, 1e-6)
+    rng = generator(seed)
     quality = rng.uniform(0.2, 0.8, n)
     variance = rng.uniform(0.0004, 0.04 / 3.0, n)
     noise = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), n)

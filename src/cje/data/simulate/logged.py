@@ -14,6 +14,9 @@ from cje.data.simulate.core import (
     Shape,
     Simulation,
     beta_outcomes,
+    check_number,
+    check_sizes,
+    generator,
     hide_labels,
     policy_codes,
     prompt_codes,
@@ -37,8 +40,7 @@ def _target(shape: WeightShape, overlap: float) -> FloatArray:
     A shift by d has E[W^2] = exp(d^2); the mixture of -d and +d has E[W^2] = cosh(d^2); and
     ESS / n -> 1 / E[W^2].
     """
-    if not 0.0 < overlap <= 1.0:
-        raise CJEError("overlap is the population ESS fraction, in (0, 1]", value=overlap)
+    check_number("overlap (the population ESS fraction)", overlap, 1e-12, 1.0)
     shift = np.sqrt(-np.log(overlap))
     if shape == "rising":
         return np.array([shift])
@@ -116,10 +118,12 @@ def logged_with_logprobs(
     """
     from scipy.special import ndtr
 
-    if not 0.0 <= direct_effect <= 1.0:
-        raise CJEError("direct_effect must lie in [0, 1]", value=direct_effect)
+    check_sizes(n=n, n_labels=n_labels, fresh_draws=fresh_draws)
+    check_number("direct_effect", direct_effect, 0.0, 1.0)
+    if targets is not None and not isinstance(targets, Mapping):
+        raise CJEError("targets must map a name to its overlap", value=targets)
     overlaps = dict(targets or {"near": 0.8, "moderate": 0.4, "far": 0.05})
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     curve, base = true_curve(shape), np.zeros(1)
     prompt_effect = rng.standard_normal(n)
 

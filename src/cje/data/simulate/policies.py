@@ -12,6 +12,9 @@ from cje.data.simulate.core import (
     Shape,
     Simulation,
     beta_outcomes,
+    check_number,
+    check_sizes,
+    generator,
     hide_labels,
     policy_codes,
     prompt_codes,
@@ -89,9 +92,11 @@ def policies_on_shared_prompts(
     """
     from scipy.special import ndtr
 
-    if not 1 <= n_policies <= len(_LAWS):
+    check_sizes(n_prompts=n_prompts, n_policies=n_policies, n_labels=n_labels, draws=draws)
+    if n_policies > len(_LAWS):
         raise CJEError(f"n_policies must lie between 1 and {len(_LAWS)}", value=n_policies)
-    rng = np.random.default_rng(seed)
+    check_number("prompt_correlation", prompt_correlation, 0.0, 1.0)
+    rng = generator(seed)
     curve, names = true_curve(shape), _names(n_policies)
     prompt = np.repeat(rng.standard_normal(n_prompts), draws)
     own = np.sqrt(1.0 - prompt_correlation)
@@ -122,7 +127,9 @@ def length_biased_judge(
     S = q + `bias` (l - 0.5) / 2 + noise, clipped to [0, 1]. The covariate ``response_length``
     holds exp(l), so a calibration on the score alone does not carry over between the two.
     """
-    rng = np.random.default_rng(seed)
+    check_sizes(n_prompts=n_prompts, n_labels=n_labels)
+    check_number("bias", bias, -1e6)
+    rng = generator(seed)
     scores, outcomes, lengths = [], [], []
     for shift in (0.0, 1.0):
         quality = rng.uniform(0.3, 0.7, n_prompts)
@@ -161,7 +168,8 @@ def skewed_outcomes(
     """
     if near not in (0.0, 1.0):
         raise CJEError("near must be 0 or 1", value=near)
-    rng = np.random.default_rng(seed)
+    check_sizes(n_prompts=n_prompts, n_policies=n_policies, n_labels=n_labels)
+    rng = generator(seed)
     names = _names(n_policies)
     scores, outcomes, truth = [], [], {}
     for k, name in enumerate(names):
