@@ -79,6 +79,13 @@ def test_a_limit_on_prompts_costs_labels_or_is_refused():
         plan_study(quality, goal, COSTS, max_prompts=100)
 
 
+def test_a_plan_does_not_depend_on_the_unit():
+    unit = plan_study(JudgeQuality(0.25, 0.5), Goal("value", 0.05))
+    unit_of = 2.0**-40
+    tiny = plan_study(JudgeQuality(0.25 * unit_of, 0.5), Goal("value", 0.05 * unit_of))
+    assert (tiny.n_prompts, tiny.n_labels) == (unit.n_prompts, unit.n_labels)
+
+
 def test_more_labels_never_widen_the_interval():
     quality, goal = JudgeQuality(0.3, 0.5), Goal("value", 0.05)
     widths = [achieved(quality, goal, 2000, labels).width for labels in range(20, 2001, 40)]
@@ -132,6 +139,13 @@ def test_labels_on_another_scale_are_planned_on_that_scale():
         lambda: plan_study(JudgeQuality(0.3, 0.5), Goal("value", 0.5), max_prompts=5),
         lambda: plan_study(JudgeQuality(0.3, 0.5), Goal("value", 1e-7)),
         lambda: achieved(JudgeQuality(0.3, 0.5), Goal("value", 0.1), 10, 20),
+        lambda: JudgeQuality(1e-223, 0.5),  # its square is 0
+        lambda: JudgeQuality(1e200, 0.5),  # its square is no number
+        lambda: JudgeQuality("0.3", 0.5),
+        lambda: JudgeQuality(0.3, None),
+        lambda: UnitCosts(label=1e-300),
+        lambda: Goal("value", 1e-200),
+        lambda: plan_study(JudgeQuality(0.3, 0.5), Goal("value", 0.5), n_policies=None),
     ],
 )
 def test_impossible_plans_are_explained(call):

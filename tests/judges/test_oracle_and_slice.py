@@ -106,7 +106,9 @@ def test_a_stratified_slice_covers_rare_strata_and_its_weighted_mean_is_unbiased
     [
         {"fraction": 0.0}, {"fraction": 1.5}, {"count": 0}, {"count": 11}, {},
         {"fraction": 0.1, "count": 1}, {"count": 2, "strata": np.arange(10)},
-        {"count": 2, "strata": [0]},
+        {"count": 2, "strata": [0]}, {"count": 2, "strata": [None] * 10},
+        {"count": 2, "strata": ["a", 1] * 4 + [None, {}]}, {"count": 2, "strata": [[1], [1, 2]]},
+        {"count": "2"}, {"fraction": "half"},
     ],
 )  # fmt: skip
 def test_slices_that_cannot_be_drawn_are_refused(arguments: dict[str, object]) -> None:

@@ -168,7 +168,7 @@ def plan_study(
     if max_prompts is not None and not (is_number(max_prompts) and max_prompts >= MIN_LABELS):
         raise CJEError(f"a study needs at least {MIN_LABELS} prompts", value=max_prompts)
     prices = costs or UnitCosts()
-    low, high = 1e-12, 4.0 * quality.sd**2
+    low, high = 1e-12 * quality.sd**2, 4.0 * quality.sd**2
     for _ in range(200):  # bisection on the variance granted to the design
         middle = math.sqrt(low * high)
         design = _cheapest(quality, goal, prices, middle, max_prompts)

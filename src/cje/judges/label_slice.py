@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,10 +54,7 @@ def draw_label_slice(
     (20, 0.2)
     """
     m = _how_many(n, fraction, count)
-    codes = np.zeros(n, dtype=np.int64) if strata is None else np.asarray(strata)
-    if codes.shape != (n,):
-        raise CJEError("strata must have one value a row", value=codes.shape)
-    names, codes, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+    names, codes, sizes = _strata(n, strata)
     if m < len(sizes):
         raise CJEError(
             f"{m} labels cannot cover {len(sizes)} strata (one without labels has propensity 0)",
@@ -71,18 +69,41 @@ def draw_label_slice(
     return LabelSlice(selected, (takes / sizes)[codes])
 
 
+def _strata(
+    n: int, strata: ArrayLike | None
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Names of the strata, the place of each row's among them, and their sizes."""
+    if strata is None:
+        given: NDArray[Any] = np.zeros(n, dtype=np.int64)
+    else:
+        try:
+            given = np.asarray(strata)
+        except ValueError as error:  # lists of different lengths
+            raise CJEError("strata must have one value a row", value=strata) from error
+    if given.shape != (n,):
+        raise CJEError("strata must have one value a row", value=given.shape)
+    try:
+        names, codes, sizes = np.unique(given, return_inverse=True, return_counts=True)
+    except TypeError as error:  # None, or things that have no order
+        raise CJEError(
+            "strata must be numbers or names, one of them on every row", value=given[0],
+            hint="give rows without one a stratum of their own, and convert names with str()",
+        ) from error  # fmt: skip
+    return names, codes, sizes
+
+
 def _how_many(n: int, fraction: float | None, count: int | None) -> int:
-    if n < 1:
+    if not isinstance(n, int | np.integer) or n < 1:
         raise CJEError("there are no rows to label", value=n)
     if (fraction is None) == (count is None):
         raise CJEError("give either fraction or count", value=(fraction, count))
     if fraction is not None:
-        if not 0.0 < fraction <= 1.0:
+        if not (isinstance(fraction, int | float | np.floating) and 0.0 < fraction <= 1.0):
             raise CJEError("fraction must be in (0, 1]", value=fraction)
         return max(1, round(fraction * n))
-    if count is None or not 1 <= count <= n:
+    if not isinstance(count, int | np.integer) or not 1 <= count <= n:
         raise CJEError(f"count must be between 1 and the {n} rows", value=count)
-    return count
+    return int(count)
 
 
 def _spread(m: int, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
