@@ -8,6 +8,7 @@ from scipy import stats
 
 from cje.errors import CJEError
 from cje.inference import InfluenceEstimate, Interval, interval_limits, t_p_value
+from cje.inference.intervals import hall_transform
 
 
 def test_t_limits_equal_scipy() -> None:
@@ -73,6 +74,46 @@ def test_logit_at_the_bound_falls_back_and_stays_inside() -> None:
 def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
     with pytest.raises(CJEError, match="level"):
         interval_limits(0.0, 1.0, level=level)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"values": [np.nan]}, {"values": [np.inf]}, {"values": "x"}, {"values": [1e308]},
+        {"standard_errors": [np.nan]}, {"standard_errors": [-1.0]}, {"standard_errors": [0.1] * 3},
+        {"df": 0.0}, {"df": -1.0}, {"df": np.nan}, {"df": 1e-3}, {"skewness": np.inf},
+        {"bounds": 3}, {"bounds": (1.0, 0.0)}, {"bounds": (np.nan, 1.0)}, {"level": "high"},
+        {"bounds": (-np.inf, np.inf), "method": "logit"},
+        {"bounds": (0.0, 0.0), "method": "logit"},
+    ],
+)  # fmt: skip
+def test_limits_of_what_is_no_estimate_are_refused(arguments: dict[str, object]) -> None:
+    given = {"values": [0.5, 0.6], "standard_errors": [0.1, 0.1], "df": 5.0} | arguments
+    with pytest.raises(CJEError):
+        interval_limits(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("statistic", "df"), [(np.nan, 5), (1.0, 0), (1.0, np.nan), ("x", 5),
+                                               ([1.0, 2.0], [1, 2, 3])])  # fmt: skip
+def test_p_values_of_what_is_no_statistic_are_refused(statistic: object, df: object) -> None:
+    with pytest.raises(CJEError):
+        t_p_value(statistic, df)
+
+
+def test_wide_logit_intervals_and_far_statistics_stay_numbers() -> None:
+    low, high = interval_limits(
+        [0.5, 1e-320, 0.9], [1e90, 0.5, 100.0], df=1.0, bounds=(0.0, 1.0), method="logit"
+    )
+    assert (low == 0.0).all()
+    assert (high == 1.0).all()
+    assert t_p_value([np.inf, -np.inf], 3.0).tolist() == [0.0, 0.0]
+    assert (hall_transform([1e200, np.inf], 0.5) > 1e60).all()
+    assert (hall_transform([-1e200, -np.inf], -0.5) < -1e60).all()
+
+
+def test_an_estimate_without_spread_needs_no_degrees_of_freedom() -> None:
+    low, high = interval_limits([0.5], [0.0], df=0.0)
+    assert low.tolist() == high.tolist() == [0.5]
 
 
 def test_unknown_method_and_missing_bounds_are_refused() -> None:
