@@ -114,6 +114,37 @@ def test_two_stage_is_not_trained_where_monotone_clearly_suffices() -> None:
     assert "not trained" in model.selection.reason
 
 
+@pytest.mark.parametrize("mode", ["monotone", "two_stage"])
+@pytest.mark.parametrize(
+    "given", [[0.1, np.nan], [np.inf], ["x"], [1j], [{}], 0.5, None, [[0.1]], "text"]
+)
+def test_scores_that_are_no_numbers_have_no_reward(mode: str, given: object) -> None:
+    s, y, folds = draw()
+    model = fit_reward_model(s, y, folds=folds, n_folds=5, mode=mode)
+    zeros = np.zeros(np.size(given), dtype=int)
+    for call in (
+        lambda: model.predict(given),
+        lambda: model.index(given),
+        lambda: model.predict_each_fold(given),
+        lambda: model.predict_oof(given, zeros),
+    ):
+        with pytest.raises(CJEError, match="scores"):
+            call()
+
+
+def test_folds_and_covariates_must_be_those_of_the_fit() -> None:
+    s, y, folds = draw(arch=True)
+    x = np.random.default_rng(1).random((len(s), 2))
+    model = fit_reward_model(s, y, folds=folds, n_folds=5, mode="two_stage", covariates=x)
+    with pytest.raises(CJEError, match="the 5 folds of the fit"):
+        model.predict_oof(s, np.full(len(s), 5), x)
+    with pytest.raises(CJEError, match="one integer a row"):
+        model.predict_oof(s, folds[:3], x)
+    for wrong in (None, x[:, :1], x[:5], np.full_like(x, np.nan)):
+        with pytest.raises(CJEError, match="covariates"):
+            model.predict(s, wrong)
+
+
 def test_importing_the_array_api_does_not_import_scikit_learn() -> None:
     import subprocess
     import sys

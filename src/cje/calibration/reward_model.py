@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cje.calibration.checks import finite_column, n_rows
+from cje.calibration.checks import finite_column, float_array, n_rows
 from cje.calibration.first_stage import FirstStage, fit_first_stage
 from cje.calibration.labels import LabelTable, Rows
 from cje.calibration.selection import (
@@ -51,8 +51,10 @@ class RewardModel:
 
     def index(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
         """The ordering the isotonic stage sees: S itself, or T = g(S, X)."""
+        scores = _all_finite("scores", scores, 1)
         if self.first_stage is None:
             return scores
+        covariates = self._covariates(covariates, len(scores))
         out = np.empty(len(scores))
         for start in range(0, len(scores), _CHUNK):
             rows = slice(start, start + _CHUNK)
@@ -63,6 +65,18 @@ class RewardModel:
     def predict(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
         """Reward of every row; the same bits whatever the batch."""
         return isotonic_predict(self.x_knots, self.y_knots, self.index(scores, covariates))
+
+    def _covariates(self, given: FloatArray | None, n: int) -> FloatArray | None:
+        """The covariates of n rows, as many as the first stage was fitted on."""
+        expected = 0 if self.first_stage is None else len(self.first_stage.covariates)
+        if not expected:
+            return None
+        if given is None:
+            raise CJEError(f"the model was fitted with {expected} covariates, and none are given")
+        x = _all_finite("covariates", given, 2)
+        if x.shape != (n, expected):
+            raise CJEError(f"covariates must be ({n}, {expected})", value=x.shape)
+        return x
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; floats survive the trip exactly."""
@@ -125,6 +139,7 @@ class CrossFittedRewardModel:
         self, scores: FloatArray, fold_ids: IntArray, covariates: FloatArray | None = None
     ) -> FloatArray:
         """Reward of every row under the model that did not see the row's fold."""
+        scores, fold_ids = _all_finite("scores", scores, 1), self._folds(fold_ids, scores)
         out = np.empty(len(scores))
         for k, rows in _rows_by_fold(fold_ids, self.n_folds):
             part = None if covariates is None else covariates[rows]
@@ -135,6 +150,7 @@ class CrossFittedRewardModel:
         self, scores: FloatArray, covariates: FloatArray | None = None
     ) -> FloatArray:
         """Every fold model on every row, shape (n, n_folds): what a fold jackknife averages."""
+        scores = _all_finite("scores", scores, 1)
         columns = [model.predict(scores, covariates) for model in self.folds]
         return np.stack(columns, axis=1) if columns else np.empty((len(scores), 0))
 
@@ -147,11 +163,25 @@ class CrossFittedRewardModel:
         """S (monotone) or g(S, X) (two-stage), of the all-data or of each row's fold model."""
         if fold_ids is None:
             return self.full.index(scores, covariates)
+        scores, fold_ids = _all_finite("scores", scores, 1), self._folds(fold_ids, scores)
         out = np.empty(len(scores))
         for k, rows in _rows_by_fold(fold_ids, self.n_folds):
             part = None if covariates is None else covariates[rows]
             out[rows] = self.folds[k].index(scores[rows], part)
         return out
+
+    def _folds(self, given: IntArray, scores: FloatArray) -> IntArray:
+        """The fold of each row, one that has a model."""
+        folds = np.asarray(given)
+        if folds.shape != np.shape(scores) or folds.dtype.kind not in "iu":
+            raise CJEError("fold_ids must hold one integer a row", value=folds.shape)
+        if folds.size and not (folds.min() >= 0 and folds.max() < self.n_folds):
+            raise CJEError(
+                f"fold_ids must name the {self.n_folds} folds of the fit",
+                value=(int(folds.min()), int(folds.max())),
+                hint="without folds in the fit there is no out-of-fold reward",
+            )
+        return folds
 
     def refit(self, weights: FloatArray) -> RewardModel:
         """The all-data model under new weights of the labelled rows, the mode kept.
@@ -315,6 +345,21 @@ def _oof(models: tuple[RewardModel, ...], table: LabelTable) -> FloatArray:
         part = None if rows.covariates is None else rows.covariates[at]
         out[at] = models[k].predict(rows.scores[at], part)
     return out
+
+
+def _all_finite(name: str, values: FloatArray, ndim: int) -> FloatArray:
+    """Finite numbers; one sum sees any that is not, and only then is every row looked at."""
+    array = float_array(name, values)
+    if array.ndim != ndim:
+        raise CJEError(f"{name} must have {ndim} dimension(s)", value=array.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = np.isfinite(array.sum())
+    if not whole:
+        bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise CJEError(f"{name} is not finite", where=f"row {row}", value=array[row].tolist())
+    return array
 
 
 def _rows_by_fold(fold_ids: IntArray, n_folds: int) -> list[tuple[int, IntArray]]:

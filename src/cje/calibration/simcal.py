@@ -31,6 +31,8 @@ Knots = tuple[FloatArray, FloatArray]
 OBJECTIVES = ("projection", "variance")
 _DIRECTIONS = ("increasing", "decreasing")
 _NEARLY_CONSTANT = 0.01
+_LARGEST = 1e100  # of an outcome: its square must stay finite
+_SMALLEST = float(np.finfo(np.float64).tiny)  # of a mean to divide by
 
 
 @dataclass(frozen=True)
@@ -249,9 +251,9 @@ class SIMCalibrator:
     ) -> tuple[_PolicyFit, FloatArray]:
         config, cells = self.config, grid.cells
         scale = float(raw.mean())
-        if not np.isfinite(scale):
+        if not _SMALLEST <= scale < np.inf:
             raise CJEError(
-                "The weights' sum is too large for a number",
+                f"The weights' sum is too {'small' if scale < 1.0 else 'large'} for a number",
                 value=float(raw.max()),
                 hint="subtract the largest log-ratio first: normalised weights stay the same",
             )
@@ -307,7 +309,11 @@ class SIMCalibrator:
         )  # fmt: skip
 
     def _apply(self, fit: _PolicyFit, raw: FloatArray, x: FloatArray) -> FloatArray:
-        out = _mix_raw(isotonic_predict(*fit.curve, x), raw / fit.scale, fit.raw_share)
+        with np.errstate(over="ignore"):
+            weights = raw / fit.scale
+        if not np.isfinite(weights.max()):
+            raise CJEError("weights are too large beside those of the fit", value=float(raw.max()))
+        out = _mix_raw(isotonic_predict(*fit.curve, x), weights, fit.raw_share)
         return 1.0 + fit.keep * (out - 1.0)
 
     def _folds(
@@ -388,8 +394,11 @@ def projection_influence(
         "outcome_given_score": outcome_given_score,
     }
     w, m, y, e = (finite_column(name, column, n) for name, column in columns.items())
-    if not (w.sum() > 0 and m.sum() > 0):
-        raise CJEError("Weights must not all be zero")
+    for name, weights in (("raw", w), ("projected", m)):
+        if not weights.mean() > 0.0:
+            raise CJEError("Weights must not all be zero", where=name)
+        if weights.mean() < 1.0 / _LARGEST:
+            raise CJEError("Weights are too small", where=name, value=float(weights.mean()))
     w = w / w.mean()
     theta = np.sum(m * y) / np.sum(m)
     return np.asarray((m * (y - theta) + (w - m) * (e - theta)) / m.mean())
@@ -482,8 +491,11 @@ def _read_outcome(
         return None
     outcome = float_array("rewards and residuals", given)
     outcome = outcome[:, None] if outcome.ndim == 1 else outcome
-    if len(outcome) != shape[0] or outcome.shape[1] not in (1, shape[1]):
+    if outcome.ndim != 2 or len(outcome) != shape[0] or outcome.shape[1] not in (1, shape[1]):
         raise CJEError("rewards and residuals must have one value a row", value=outcome.shape)
-    if not np.isfinite(outcome).all():
+    low, high = float(outcome.min()), float(outcome.max())  # a NaN passes through both
+    if not (np.isfinite(low) and np.isfinite(high)):
         raise CJEError("rewards and residuals must be finite")
+    if max(-low, high) > _LARGEST:
+        raise CJEError("rewards and residuals are too large", value=max(-low, high))
     return outcome
