@@ -131,5 +131,12 @@ def test_what_is_not_a_judge_score_is_named() -> None:
         apply_variance_scaling([-0.1], 1.0)
     with pytest.raises(CJEError, match="gamma"):
         apply_variance_scaling([0.1], float("nan"))
+    with pytest.raises(CJEError, match="gamma"):
+        apply_variance_scaling([0.1], "twice")  # type: ignore[arg-type]
+    with pytest.raises(CJEError, match="finite"):
+        apply_variance_scaling([np.inf], 0.0)
+    assert apply_variance_scaling([1e308], 2.0).tolist() == [0.25]
+    with pytest.raises(CJEError, match="too far apart"):
+        calibrate_variance_gamma([0.5, 0.5], [0.1, 0.2], [1e308, 1e308])
     with pytest.raises(CJEError, match="one length"):
         calibrate_variance_gamma([0.1], [0.1, 0.2], [0.1])

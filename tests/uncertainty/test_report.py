@@ -76,6 +76,12 @@ def test_numbers_that_are_not_numbers_are_refused() -> None:
         _report(se_with_uncertainty=-0.1)
     with pytest.raises(CJEError, match="gamma must be"):
         _report(gamma="high")
+    with pytest.raises(CJEError, match="se_with_uncertainty is too large"):
+        _report(se_with_uncertainty=1e200)  # its square is no number
+    with pytest.raises(CJEError, match="se_without_uncertainty is too small"):
+        _report(se_without_uncertainty=5e-324)
+    with pytest.raises(CJEError, match="too large"):
+        _report(variances=np.full(N, 1e308))
     with pytest.raises(CJEError, match="one length"):
         _report(weights=np.ones(3))
     with pytest.raises(CJEError, match="cannot be negative"):

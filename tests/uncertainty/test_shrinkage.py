@@ -130,3 +130,35 @@ def test_bad_columns_are_refused(
             function(w, r, v)
     with pytest.raises(CJEError, match="lambda"):
         apply_shrinkage([1.0], [0.1], -1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-5, 1e5, 1e200])
+def test_the_size_of_the_weights_does_not_move_lambda(scale: float) -> None:
+    w, r, v = _data(200, 3)
+    assert compute_optimal_shrinkage(scale * w, r, v) == pytest.approx(
+        compute_optimal_shrinkage(w, r, v), rel=1e-9
+    )
+    assert first_order_shrinkage(scale * w, r, v) == pytest.approx(
+        first_order_shrinkage(w, r, v), rel=1e-9
+    )
+    assert adaptive_shrinkage(scale * w, v, 0.9)[0] == pytest.approx(
+        adaptive_shrinkage(w, v, 0.9)[0], rel=1e-6
+    )
+
+
+def test_numbers_beyond_any_study_are_refused_and_small_ones_are_harmless() -> None:
+    w, one = np.array([1.0, 2.0]), np.array([0.1, 0.9])
+    for function in (compute_optimal_shrinkage, first_order_shrinkage, covariance_shrinkage):
+        for r, v in ((one, np.array([1e308, 0.6])), (np.array([-1e308, 0.6]), one)):
+            with pytest.raises(CJEError, match="too large"):
+                function(w, r, v)
+        assert np.isfinite(function(w, one, np.array([5e-324, 0.0])))
+    with pytest.raises(CJEError, match="too far apart"):
+        covariance_shrinkage(np.array([0.0, 1.0, 2.0]) * 1e300, np.array([0.0, 0.4, 1.0]),
+                             np.array([0.0, 1e-60, 1e-30]))  # fmt: skip
+    assert adaptive_shrinkage(w, np.array([5e-324, 0.0]), 1.0) == (0.0, False)
+    assert apply_shrinkage(w, np.array([1e308, 0.0]), 1e9).tolist() == [0.0, 2.0]
+    with pytest.raises(CJEError, match="start"):
+        adaptive_shrinkage(w, one, 0.5, start=-1.0)
+    with pytest.raises(CJEError, match="lambda"):
+        apply_shrinkage(w, one, "much")  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import float_array
+from cje.calibration.checks import float_array, is_number
 from cje.data.folds import get_content_folds
 from cje.data.judge_score import MAX_VARIANCE, JudgeScore, JudgeScores
 from cje.errors import CJEError
@@ -76,6 +76,9 @@ class IsotonicCalibration:
 
     def predict(self, scores: ArrayLike) -> FloatArray:
         """The expected label at each score."""
+        scores = float_array("scores", scores)
+        if not np.isfinite(scores).all():
+            raise CJEError("scores must be finite", value=float(scores[~np.isfinite(scores)][0]))
         return isotonic_predict(self.x_knots, self.y_knots, scores)
 
     __call__ = predict
@@ -166,6 +169,8 @@ def calibrate_scores_isotonic(
         raise CJEError(f"{len(scores)} judge scores but labels of shape {labels.shape}")
     known = np.flatnonzero(~np.isnan(labels))
     x, y = scores.mean[known], check_labels(labels[known])
+    if not isinstance(k_folds, int | np.integer) or k_folds < 2:
+        raise CJEError("k_folds must be an integer of at least 2", value=k_folds)
     if len(known) < k_folds:
         raise CJEError(
             f"{len(known)} labels are fewer than the {k_folds} folds",
@@ -216,12 +221,12 @@ def calibrate_variance_gamma(
     a = np.ones(len(r)) if weights is None else float_array("weights", weights)
     if a.shape != r.shape or not (a.min() >= 0.0 and np.isfinite(a.max())):
         raise CJEError("weights must be one a label, finite and not negative", value=a.shape)
-    stated = float(a @ v)
+    with np.errstate(over="ignore", invalid="ignore"):
+        stated, seen = float(a @ v), float(a @ (r - m) ** 2)
     if stated <= 0.0:
         return Gamma(1.0, identified=False)
-    with np.errstate(over="ignore"):
-        gamma = float(a @ (r - m) ** 2) / stated
-    if not np.isfinite(gamma):
+    gamma = seen / stated
+    if not (np.isfinite(gamma) and np.isfinite(stated)):
         raise CJEError("labels, means, variances or weights are too far apart in size", value=gamma)
     return Gamma(gamma)
 
@@ -229,11 +234,12 @@ def calibrate_variance_gamma(
 def apply_variance_scaling(variances: ArrayLike, gamma: float) -> FloatArray:
     """``gamma v``, at most 1/4: no variance on [0, 1] is larger."""
     v = float_array("variances", variances)
-    if not np.isfinite(gamma) or gamma < 0.0:
+    if not is_number(gamma) or gamma < 0.0:
         raise CJEError("gamma must be finite and not negative", value=gamma)
-    if v.size and not v.min() >= 0.0:
-        raise CJEError("a variance cannot be negative", value=float(v.min()))
-    return np.minimum(gamma * v, MAX_VARIANCE)
+    if v.size and not (v.min() >= 0.0 and np.isfinite(v.max())):
+        raise CJEError("a variance must be finite and not negative", value=float(v.min()))
+    with np.errstate(over="ignore"):  # cut below
+        return np.minimum(gamma * v, MAX_VARIANCE)
 
 
 def apply_full_calibration(

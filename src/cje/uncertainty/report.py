@@ -17,6 +17,7 @@ from cje.uncertainty.shrinkage import checked_columns
 
 __all__ = ["UncertaintyReport", "create_uncertainty_report"]
 
+_LARGEST = 1e100  # of a number to be squared, and one over the smallest
 _TOP_SHARES = (0.01, 0.05, 0.10)
 
 
@@ -91,7 +92,11 @@ def create_uncertainty_report(
     for name, number in sizes.items():
         if not is_number(number) or number < 0.0:
             raise CJEError(f"{name} must be finite and not negative", value=number)
-    concentration = _concentration((w / w.max()) ** 2 * v)  # its shares have no scale
+        if number and not 1.0 / _LARGEST <= number <= _LARGEST:
+            raise CJEError(f"{name} is too {'large' if number > 1 else 'small'}", value=number)
+    top = float(v.max())
+    # its shares have no scale
+    concentration = _concentration((w / w.max()) ** 2 * (v / top if top > 0.0 else v))
     calibration = _calibration(gamma)
     ess = effective_sample_size(w)
     summary = _summary(estimate, se_with_uncertainty, se_without_uncertainty, len(w), ess)

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import float_array
+from cje.calibration.checks import float_array, is_number
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
@@ -44,6 +44,9 @@ __all__ = [
     "first_order_shrinkage",
     "optimal_lambda",
 ]
+
+_LARGEST = 1e60  # of a reward or variance: squares of their products must stay finite
+_SMALLEST = 1e-300  # of a variance to divide by
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def apply_shrinkage(weights: ArrayLike, variances: ArrayLike, lam: float) -> Flo
     [1.0, 2.0]
     """
     w, v = float_array("weights", weights), float_array("variances", variances)
-    if not np.isfinite(lam) or lam < 0.0:
+    if not is_number(lam) or lam < 0.0:
         raise CJEError("lambda must be finite and not negative", value=lam)
     if w.ndim not in (1, 2) or v.shape != w.shape[:1]:
         raise CJEError("one variance a row of weights is needed", value=(w.shape, v.shape))
@@ -89,7 +92,8 @@ def apply_shrinkage(weights: ArrayLike, variances: ArrayLike, lam: float) -> Flo
 
 def _shrunk(w: FloatArray, v: FloatArray, lam: float) -> FloatArray:
     """The formula alone: a search for lambda evaluates it often."""
-    divisor = 1.0 + lam * v
+    with np.errstate(over="ignore"):  # an infinite divisor leaves nothing of the weight
+        divisor = 1.0 + lam * v
     return w / (divisor if w.ndim == 1 else divisor[:, None])
 
 
@@ -101,6 +105,7 @@ def compute_optimal_shrinkage(
     See the module's text for the derivation. Invariant under ``r -> 1 - r``.
     """
     w, r, v = checked_columns(weights, rewards, variances)
+    w = w / w.max()  # lambda has no scale of the weights in it
     return optimal_lambda(w, r - float(w @ r) / float(w.sum()), v)
 
 
@@ -142,6 +147,7 @@ def first_order_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: Arr
     vanish as rows accumulate, so an estimate that uses it keeps its bias.
     """
     w, r, v = checked_columns(weights, rewards, variances)
+    w = w / w.max()
     square = (w * (r - float(w @ r) / float(w.sum()))) ** 2
     curve = float(square @ v**2)
     return float(square @ v) / curve if curve > 0.0 else 0.0
@@ -150,11 +156,16 @@ def first_order_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: Arr
 def covariance_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: ArrayLike) -> float:
     r"""The seed's :math:`Cov[w^2 v, w(r-\mu)] / E[w^2 v^2]`, cut at zero; kept by name only."""
     w, r, v = checked_columns(weights, rewards, variances)
+    top = float(w.max())
+    w = w / top
     mu = float(w @ r) / float(w.sum())
     spread, noise = w * (r - mu), w**2 * v
     curve = float((noise * v).mean())
     covariance = float(((noise - noise.mean()) * (spread - spread.mean())).mean())
-    return max(0.0, covariance / curve) if curve > 0.0 else 0.0
+    lam = max(0.0, covariance / curve) * top if curve > 0.0 else 0.0
+    if lam == np.inf:
+        raise CJEError("weights, rewards and variances are too far apart in size", value=lam)
+    return lam
 
 
 def adaptive_shrinkage(
@@ -168,9 +179,13 @@ def adaptive_shrinkage(
         Where no lambda reaches it, the one with the largest effective sample size.
     reached : bool
     """
-    if not 0.0 < min_ess_ratio <= 1.0:
+    if not (is_number(min_ess_ratio) and 0.0 < min_ess_ratio <= 1.0):
         raise CJEError("min_ess_ratio must be in (0, 1]", value=min_ess_ratio)
-    w, _, v = checked_columns(weights, np.zeros(np.shape(weights)), variances)
+    if not is_number(start) or start < 0.0:
+        raise CJEError("start must be finite and not negative", value=start)
+    given = float_array("weights", weights)
+    w, _, v = checked_columns(given, np.zeros(given.shape), variances)
+    w = w / w.max()
     goal = min_ess_ratio * len(w)
 
     def ess(lam: float) -> float:
@@ -178,7 +193,7 @@ def adaptive_shrinkage(
 
     top = float(v.max(initial=0.0))
     best_lam, best = start, ess(start)
-    if best >= goal or top <= 0.0:
+    if best >= goal or top < _SMALLEST:
         return start, best >= goal
     below = start
     for lam in (start + np.geomspace(1e-2, 1e4, 13) / top).tolist():
@@ -211,10 +226,19 @@ def checked_columns(
             "weights, rewards and variances must be one-dimensional and of one length",
             value=(w.shape, r.shape, v.shape),
         )
-    if not (np.isfinite(w).all() and np.isfinite(r).all() and np.isfinite(v).all()):
+    (w_low, w_high), (r_low, r_high), (v_low, v_high) = (
+        (float(x.min()), float(x.max()))
+        for x in (w, r, v)  # a NaN passes through both
+    )
+    if not all(map(np.isfinite, (w_low, w_high, r_low, r_high, v_low, v_high))):
         raise CJEError("weights, rewards and variances must be finite")
-    if w.min() < 0.0 or v.min() < 0.0:
+    if w_low < 0.0 or v_low < 0.0:
         raise CJEError("weights and variances cannot be negative")
-    if w.max() <= 0.0:
+    if w_high <= 0.0:
         raise CJEError("all weights are zero: the target never writes what was logged")
+    if max(-r_low, r_high, v_high) > _LARGEST:
+        raise CJEError(
+            "rewards and variances are too large", value=max(-r_low, r_high, v_high),
+            hint="map them to [0, 1] first: Scale(low, high).to_unit(...)",
+        )  # fmt: skip
     return w, r, v
