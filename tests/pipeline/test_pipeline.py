@@ -332,11 +332,22 @@ def test_target_policy_stage_on_rows_in_memory_keeps_its_result(tmp_path: Path) 
         ({"logp_target_all": [-1.0, float("nan")]}, "finite"),
         ({"logp_target_all": [-1.0, 0.5]}, "at most 0"),
         ({"logp_target_all": [-1.0, None]}, "finite"),
+        ({"logp_target_all": [-1.0, "-2"]}, "finite"),
+        ({"logp_target_all": [-1.0, -(10**400)]}, "finite"),
+        ({"logp_target_all": "-1"}, "must be a list"),
+        ({"logp_target_all": -1.0}, "must be a list"),
+        ("row", "must be a mapping"),
     ],
 )
 def test_validation_names_what_is_wrong(row: dict[str, Any], message: str) -> None:
     with pytest.raises(CJEError, match=message):
         validate_target_policy_computation([row], 2)
+
+
+@pytest.mark.parametrize("rows", ["text", None, 3, {"logp_target_all": [-1.0]}])
+def test_validation_refuses_what_are_no_rows(rows: Any) -> None:
+    with pytest.raises(CJEError, match="rows must be a list"):
+        validate_target_policy_computation(rows)
 
 
 def test_a_run_inside_an_event_loop_works(folder: Path) -> None:

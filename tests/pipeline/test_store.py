@@ -196,6 +196,35 @@ def test_same_rows_give_the_same_bytes_and_a_changed_file_is_noticed(tmp_path: P
     assert find_chunk(tmp_path, store, "judge", "aa") is None
 
 
+@pytest.mark.parametrize("part", ["", ".", "..", "../aa", "/etc/aa", "a/b", "a\\b", "a\0", 3, None])
+def test_a_chunk_stays_in_its_folder(tmp_path: Path, part: object) -> None:
+    for stage, name in ((part, "aa"), ("judge", part)):
+        for call in (chunk_path, chunk_exists, load_chunk):
+            with pytest.raises(CJEError, match="one plain name"):
+                call(tmp_path, stage, name)  # type: ignore[arg-type]
+
+
+def test_a_chunk_that_is_no_parquet_file_is_told(tmp_path: Path) -> None:
+    path = chunk_path(tmp_path, "judge", "aa")
+    path.parent.mkdir(parents=True)
+    for content in (b"", b"PAR1", b"not parquet at all", b"PAR1" + bytes(40) + b"PAR1"):
+        path.write_bytes(content)
+        with pytest.raises(CJEError, match="delete this file"):
+            load_chunk(tmp_path, "judge", "aa")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(CJEError, match="cannot be read"):
+        load_chunk(tmp_path, "judge", "aa")
+    with pytest.raises(CJEError, match="cannot be read"):
+        load_chunk(tmp_path, "judge", "a" * 300)
+
+
+def test_contexts_hash_takes_any_text_and_refuses_what_is_no_row() -> None:
+    assert compute_contexts_hash([{"context": "\ud800"}]) != compute_contexts_hash([{}])
+    with pytest.raises(CJEError, match="row 0"):
+        compute_contexts_hash(["text"])  # type: ignore[list-item]
+
+
 def test_contexts_hash_sees_order_context_response_and_draw() -> None:
     rows = [{"context": "a", "response": "x"}, {"context": "b", "response": "y"}]
     base = compute_contexts_hash(rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,30 @@ def test_values_that_are_not_finite_are_refused_not_averaged() -> None:
         self_ratio_canary(LOGGED, broken)
     with pytest.raises(CJEError, match="two repeats"):
         replicate_noise_canary(LOGGED[:, None])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: self_ratio_canary("text", LOGGED),
+        lambda: self_ratio_canary(["x"] * 3, [0.0] * 3),
+        lambda: self_ratio_canary(LOGGED, LOGGED[:5]),
+        lambda: self_ratio_canary(LOGGED, np.full(200, 1e308)),
+        lambda: generated_vs_rescored_canary(LOGGED, LOGGED[:5], np.ones(200)),
+        lambda: generated_vs_rescored_canary(LOGGED, LOGGED, np.ones(3)),
+        lambda: replicate_noise_canary([["a", "b"]]),
+        lambda: inside_token_canary(None),
+        lambda: identical_weights_canary(LOGGED, LOGGED[:, None], ["a"], [True, False]),
+        lambda: identical_weights_canary(LOGGED, LOGGED[:, None], "a", [True]),
+        lambda: identical_weights_canary(LOGGED, LOGGED[:, None], None, None),
+    ],
+)
+def test_canaries_refuse_text_and_columns_of_other_lengths(call: Callable[[], object]) -> None:
+    with pytest.raises(CJEError):
+        call()
+
+
+def test_noise_beyond_any_number_is_told_with_one() -> None:
+    found = replicate_noise_canary([[0.0, 1e6], [0.0, -1e6]])
+    assert found is not None
+    assert "inf" not in found.message

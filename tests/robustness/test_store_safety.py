@@ -7,8 +7,12 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from cje.errors import CJEError
 from cje.pipeline.hashing import CallKeys
 from cje.pipeline.store import CallRecord, CallStore
 
@@ -74,6 +78,35 @@ def test_threads_with_stores_of_their_own_lose_nothing(tmp_path: Path) -> None:
         thread.join()
     assert failures == []
     _check(path, 4)
+
+
+def test_a_store_shared_by_threads_is_refused_in_words(tmp_path: Path) -> None:
+    store = CallStore(tmp_path / "store.sqlite")
+    store.register(KEYS)
+    record = CallRecord(_key("a"), KEYS.digest, {})
+    told: list[str] = []
+
+    def work(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except CJEError as error:
+            told.append(str(error))
+
+    calls: list[Callable[[], object]] = [
+        lambda: store.put_many([record]), lambda: store.get_many([_key("a")]), store.totals,
+        store.close,
+    ]  # fmt: skip
+    for call in calls:
+        thread = threading.Thread(target=work, args=(call,))
+        thread.start()
+        thread.join()
+    assert len(told) == len(calls)
+    assert all("open one in each thread" in text for text in told)
+    store.put_many([record])  # its own thread goes on
+    store.close()
+    store.close()
+    with pytest.raises(CJEError, match="closed"):
+        store.totals()
 
 
 def test_processes_lose_nothing(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Chunk", "RowStream", "chunk_exists", "chunk_path", "load_chunk", "write_chunk"]
 
 Row = dict[str, Any]
+_NOT_IN_A_NAME = frozenset("/\\:\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,15 @@ class Chunk:
 
 
 def chunk_path(work_dir: str | Path, stage: str, name: str) -> Path:
-    """Where the chunk `name` of `stage` lives. Names are hexadecimal digests, never user text."""
+    """Where the chunk `name` of `stage` lives. Names are hexadecimal digests, never user text.
+
+    A name that would lead out of the folder is refused.
+    """
+    for what, part in (("stage", stage), ("name", name)):
+        if not isinstance(part, str) or part in ("", ".", "..") or set(part) & _NOT_IN_A_NAME:
+            raise CJEError(f"a chunk's {what} must be one plain name, not a path", value=part)
+    if not isinstance(work_dir, str | Path):
+        raise CJEError("work_dir must be a path", value=work_dir)
     return Path(work_dir) / "chunks" / stage / f"{name}.parquet"
 
 
@@ -74,16 +83,28 @@ def read_frame(
     """A chunk as a data frame."""
     import polars as pl
 
+    from cje.data.convert import POLARS_FAILURES
+
     path = chunk_path(work_dir, stage, name)
-    with disk_error(path.parent):
-        data = path.read_bytes()
+    try:
+        with disk_error(path.parent):
+            data = path.read_bytes()
+    except (OSError, UnicodeError) as error:  # a folder of that name, or a name no disk takes
+        raise CJEError("a stage output cannot be read", where=str(path), value=error) from error
     if sha256 is not None and content_hash(data) != sha256:
         raise CJEError(
             "a stage output was changed after it was written",
             where=str(path),
             hint="delete this file and run the same command again: it is rebuilt from the store",
         )
-    return pl.read_parquet(io.BytesIO(data), columns=None if columns is None else list(columns))
+    try:
+        return pl.read_parquet(io.BytesIO(data), columns=None if columns is None else list(columns))
+    except (*POLARS_FAILURES, OSError) as error:
+        raise CJEError(
+            f"a stage output cannot be read: {str(error).splitlines()[0]}",
+            where=str(path),
+            hint="delete this file and run the same command again: it is rebuilt from the store",
+        ) from error
 
 
 def write_chunk(

@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cje.errors import CJEError
+
 __all__ = ["CallKeys", "canonical_json", "compute_contexts_hash", "content_hash", "fingerprint"]
 
 KEY_BYTES = 16
@@ -63,10 +65,12 @@ def compute_contexts_hash(rows: Iterable[Mapping[str, Any]]) -> str:
     False
     """
     digest = hashlib.blake2b(digest_size=KEY_BYTES)
-    for row in rows:
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise CJEError("a row must be a mapping", where=f"row {number}", value=row)
         for name in ("prompt_id", "draw_idx", "context", "response"):
             value = row.get(name)
-            raw = b"\xff" if value is None else str(value).encode()
+            raw = b"\xff" if value is None else str(value).encode("utf-8", "surrogatepass")
             digest.update(len(raw).to_bytes(8, "little"))
             digest.update(raw)
     return digest.hexdigest()

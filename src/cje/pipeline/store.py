@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,10 @@ class RecipeTotals:
 class CallStore:
     """The calls of one work folder.
 
+    A store belongs to the thread that opened it, as its SQLite connection does; any other thread is
+    refused. Threads, like processes, open a store of their own on the same file: they may write at
+    the same time, and what several of them answer counts once.
+
     Parameters
     ----------
     path : Path
@@ -101,10 +106,11 @@ class CallStore:
 
     def __init__(self, path: Path, *, durability: str = "normal", read_only: bool = False) -> None:
         self.path, self._read_only = path, read_only
+        self._thread, self._closed = threading.get_ident(), False
         self._groups = GroupCommit(self.commit)
         self._recipes: dict[bytes, int] = {}
         with disk_error(path.parent):
-            self._db = _open(path, durability, read_only)
+            self._connection = _open(path, durability, read_only)
         found = self._db.execute("SELECT value FROM meta WHERE name='schema'").fetchone()
         if found is None or int(found[0]) != SCHEMA_VERSION:
             self._db.close()
@@ -114,6 +120,19 @@ class CallStore:
                 value=None if found is None else found[0],
                 hint=f"this version reads schema {SCHEMA_VERSION}; use another work_dir",
             )
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        """The connection, for the thread that may use it."""
+        if threading.get_ident() != self._thread:
+            raise CJEError(
+                "a store of calls was used by another thread than the one that opened it",
+                where=str(self.path),
+                hint="open one in each thread, CallStore(path): several may write to one file",
+            )
+        if self._closed:
+            raise CJEError("the store of calls is closed", where=str(self.path), hint="open it")
+        return self._connection
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -246,12 +265,16 @@ class CallStore:
 
     def close(self) -> None:
         """Fold the log into the file (unless read-only) and close."""
+        if self._closed:
+            return
+        db = self._db
         try:
             if not self._read_only:
                 with disk_error(self.path.parent):
-                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
-            self._db.close()
+            self._closed = True
+            db.close()
 
     # -- chunks of stage output --------------------------------------------------------------
 

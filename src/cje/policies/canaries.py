@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 from cje.inference.finding import Finding, Severity
 from cje.kernels.arrays import FloatArray
@@ -25,14 +26,24 @@ __all__ = [
     "self_ratio_canary",
 ]
 
+_LARGEST = 1e100  # of a log-prob whose square must stay finite
+
 
 def _finite(name: str, values: ArrayLike, ndim: int) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
+    array = float_array(name, values)
     if array.ndim != ndim or array.shape[0] == 0:
         raise CJEError(f"{name} must be a non-empty {ndim}-dimensional array", value=array.shape)
     if not np.isfinite(array).all():
         raise CJEError(f"{name} has values that are not finite", hint="drop error rows first")
+    if np.abs(array).max(initial=0.0) > _LARGEST:
+        raise CJEError(f"{name} has values that no log-prob has", value=float(np.abs(array).max()))
     return array
+
+
+def _same_rows(**columns: FloatArray) -> None:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise CJEError(f"{' and '.join(columns)} differ in length", value=tuple(lengths.values()))
 
 
 def _ess_share(log_ratios: FloatArray) -> float:
@@ -51,8 +62,7 @@ def self_ratio_canary(
         log p(response | context) of the logging policy as stored, and scored again.
     """
     a, b = _finite("logged", logged, 1), _finite("rescored", rescored, 1)
-    if a.shape != b.shape:
-        raise CJEError("logged and rescored differ in length", value=(a.shape, b.shape))
+    _same_rows(logged=a, rescored=b)
     ratio = b - a
     shift, ess = float(np.abs(ratio).mean()), _ess_share(ratio)
     details = {"mean_abs_log_ratio": shift, "ess_share": ess, "n": len(a)}
@@ -75,6 +85,7 @@ def generated_vs_rescored_canary(
     """Log-probs given while writing must agree with those given while reading the same text."""
     a, b = _finite("generated", generated, 1), _finite("rescored", rescored, 1)
     count = np.maximum(_finite("n_tokens", n_tokens, 1), 1.0)
+    _same_rows(generated=a, rescored=b, n_tokens=count)
     gap = np.abs(a - b) / count
     share = float((gap > per_token).mean())
     if float(np.median(gap)) <= per_token and share <= 0.05:
@@ -107,7 +118,7 @@ def replicate_noise_canary(replicates: ArrayLike, *, max_sd: float = 0.2) -> Fin
     return Finding(
         "replicate-noise",
         f"scoring the same response again moves its log-prob by {sd:.3g} (standard deviation): "
-        f"weights carry a spurious factor of about {np.exp(sd):.2g}",
+        f"weights carry a spurious factor of about {np.exp(min(sd, 700.0)):.2g}",
         Severity.WARNING if sd <= 1.0 else Severity.REFUSE,
         "pin the server's version and precision, switch off batching-dependent kernels, or "
         "average repeats",
@@ -123,12 +134,13 @@ def inside_token_canary(inside: ArrayLike) -> Finding | None:
     inside : array (n,)
         How many of a row's scores start at a token that holds the end of the prompt too.
     """
-    rows = int((_finite("inside", inside, 1) > 0).sum())
+    counts = _finite("inside", inside, 1)
+    rows = int((counts > 0).sum())
     if rows == 0:
         return None
     return Finding(
         "inside-token",
-        f"on {rows} of {len(np.asarray(inside))} rows one token holds the end of the prompt and "
+        f"on {rows} of {len(counts)} rows one token holds the end of the prompt and "
         "the start of the response; these are scored from that token's start, under every policy",
         Severity.WARNING,
         "end the template with a character the tokeniser does not merge, log token ids, or set "
@@ -155,7 +167,10 @@ def identical_weights_canary(
         Whether each target is configured exactly like the logging policy.
     """
     base, matrix = _finite("logged", logged, 1), _finite("targets", targets, 2)
-    if matrix.shape != (len(base), len(names)) or len(same_as_logging) != len(names):
+    sized = isinstance(names, Sequence) and isinstance(same_as_logging, Sequence)
+    if not sized or isinstance(names, str) or len(same_as_logging) != len(names):
+        raise CJEError("names and same_as_logging must be lists of one length", value=names)
+    if matrix.shape != (len(base), len(names)):
         raise CJEError("targets must have one row a response and one column a policy")
     findings = []
     for k, (name, same) in enumerate(zip(names, same_as_logging, strict=True)):

@@ -8,8 +8,9 @@ an error row), and is checked by `validate_target_policy_computation` and the ca
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -215,8 +216,12 @@ def validate_target_policy_computation(
     >>> validate_target_policy_computation([{"logp_target_all": [-1.0, -2.5]}])
     1
     """
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise CJEError("rows must be a list of rows", value=rows)
     checked = 0
     for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise CJEError("a row must be a mapping", where=f"row {number}", value=row)
         if row.get("error") is not None:
             continue
         where = f"row {row.get('row_id', number)}"
@@ -228,13 +233,15 @@ def validate_target_policy_computation(
                 where=where,
                 hint="run the target_policy stage; without it every importance weight is 1",
             )
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Collection):
+            raise CJEError("logp_target_all must be a list", where=where, value=values)
         n_policies = len(values) if n_policies is None else n_policies
         if len(values) != n_policies:
             raise CJEError(
                 f"logp_target_all has {len(values)} values for {n_policies} policies", where=where
             )
         for index, value in enumerate(values):
-            if value is None or not math.isfinite(value) or value > 0.0:
+            if not _is_log_prob(value):
                 raise CJEError(
                     "a target log-prob is not a finite number of at most 0",
                     where=f"{where}, policy {index}",
@@ -242,3 +249,8 @@ def validate_target_policy_computation(
                 )
         checked += 1
     return checked
+
+
+def _is_log_prob(value: Any) -> bool:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and -sys.float_info.max <= value <= 0.0
