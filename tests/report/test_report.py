@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+import stat
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
@@ -147,6 +149,26 @@ def test_the_same_parts_give_the_same_bytes(tmp_path: Path) -> None:
     written = Report("x", every_part("x")).to_html(path)  # type: ignore[arg-type]
     assert path.read_text(encoding="utf-8") == written
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_a_page_has_the_permissions_of_any_new_file_and_keeps_those_it_had(
+    tmp_path: Path, umask: int
+) -> None:
+    # a page can hold prompts and responses: nobody may read it whom the user did not let
+    new, old = tmp_path / "new.html", tmp_path / "old.html"
+    before = os.umask(umask)
+    try:
+        Report("x", ()).to_html(new)
+        for mode in (0o600, 0o640, 0o664):
+            old.write_text("old")
+            old.chmod(mode)
+            Report("x", ()).to_html(old)
+            assert stat.S_IMODE(old.stat().st_mode) == mode
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(new.stat().st_mode) == 0o666 & ~umask
 
 
 def test_a_page_that_cannot_be_written_says_so(tmp_path: Path) -> None:

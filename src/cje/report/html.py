@@ -13,7 +13,8 @@ import hashlib
 import json
 import math
 import os
-import tempfile
+import secrets
+import stat
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -97,17 +98,26 @@ class Report:
 
 
 def _write(path: Path, page: str) -> None:
-    """Write the page; an existing file is replaced as a whole, never half."""
-    temporary = None
+    """Write the page; an existing file is replaced as a whole, never half.
+
+    A page can hold prompts and responses. A new file gets the permissions that the user's umask
+    gives any file, a replaced one keeps its own, and neither is ever wider while it is written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    made = False
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        kept = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(temporary, flags, 0o666 if kept is None else kept)
+        made = True
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            if kept is not None:
+                temporary.chmod(kept)  # what the umask took away
             file.write(page)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        if made:
+            temporary.unlink(missing_ok=True)
         raise CJEError("cannot write the report", where=str(path), value=error) from error
 
 
