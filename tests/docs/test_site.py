@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 import inspect
 import os
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -59,6 +61,28 @@ def test_the_reference_has_every_public_class_and_function(site: Path) -> None:
     anchors |= {a.replace("cje.data.simulate", "cje.simulate") for a in anchors}
     missing = [offered for offered, home in _public() if not {offered, home} & anchors]
     assert missing == []
+
+
+def test_every_link_inside_the_site_is_a_file(site: Path) -> None:
+    broken = []
+    for page in site.rglob("*.html"):
+        if page.name == "404.html":  # served from anywhere: its links start at the root
+            continue
+        for link in re.findall(r'(?:href|src)="([^"]+)"', page.read_text(encoding="utf-8")):
+            target = urlsplit(html.unescape(link))
+            if target.scheme or target.netloc or not target.path:
+                continue
+            # a folder is no page when nothing serves it
+            if not (page.parent / unquote(target.path)).is_file():
+                broken.append(f"{page.relative_to(site)}: {link}")
+    assert broken == []
+
+
+def test_the_navigation_names_every_page_once() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = re.findall(r":\s+(\S+\.md)$", text, re.MULTILINE)
+    there = {str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")}
+    assert sorted(pages) == sorted(there)
 
 
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
