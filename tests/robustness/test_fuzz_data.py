@@ -51,7 +51,10 @@ def pieces(draw: st.DrawFn) -> dict[str, Any]:
     return made
 
 
-MISSING = ("judge_score", "oracle_label", "logprob", "covariates")  # NaN there means "has none"
+# NaN there means "has none"
+MISSING = (
+    "judge_score", "oracle_label", "logprob", "covariates", "judge_variance", "label_propensity"
+)  # fmt: skip
 
 
 @fuzz()

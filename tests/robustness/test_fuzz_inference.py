@@ -51,6 +51,23 @@ def test_interval_limits(data: Any, n: int, level: float, method: Any) -> None:
     holds_rule(lambda: i.t_p_value(value, df))
 
 
+@fuzz()
+@given(st.data(), sizes, levels, st.sampled_from(["auto", "t", "logit", "skew", "other"]))
+def test_interval_limits_of_anything(data: Any, n: int, level: float, method: Any) -> None:
+    value, error, df, skewness = (data.draw(columns(n)) for _ in range(4))
+    bounds = data.draw(st.sampled_from([None, (0.0, 1.0), (1.0, 0.0), 3, (-1e308, 1e308)]))
+    holds_rule(
+        lambda: i.interval_limits(
+            value, error, df=df, skewness=skewness, level=level, bounds=bounds, method=method
+        )
+    )
+    for alternative in ("two-sided", "greater", "less", "other"):
+        holds_rule(lambda a=alternative: i.t_p_value(value, df, a))
+    holds_rule(lambda: i.fold_jackknife_covariance(value))
+    holds_rule(lambda: i.fold_jackknife_covariance([value, error]))
+    holds_rule(lambda: i.jackknife_influence([value, error]))
+
+
 @pytest.mark.parametrize("adjust", [i.holm, i.benjamini_hochberg])
 @fuzz()
 @given(data=st.data(), n=sizes)

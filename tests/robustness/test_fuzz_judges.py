@@ -78,6 +78,17 @@ def test_judge_configurations(given_config: dict[str, Any]) -> None:
 @fuzz()
 @given(st.data(), sizes)
 def test_canaries(data: Any, n: int) -> None:
+    logged, again = (data.draw(columns(n, low=-50.0, high=0.0)) for _ in range(2))
+    holds_rule(lambda: str(policies.self_ratio_canary(logged, again)))
+    holds_rule(lambda: str(policies.generated_vs_rescored_canary(logged, again, np.ones(n))))
+    holds_rule(lambda: str(policies.replicate_noise_canary([logged, again])))
+    holds_rule(lambda: str(policies.inside_token_canary(logged)))
+    holds_rule(lambda: str(policies.identical_weights_canary(logged, [again], ["a"], [True])))
+
+
+@fuzz()
+@given(st.data(), sizes)
+def test_canaries_of_sound_columns(data: Any, n: int) -> None:
     logged, again = (data.draw(sound_columns(n, low=-50.0, high=0.0)) for _ in range(2))
     table = np.stack([logged, again], axis=1)
     holds_rule(lambda: str(policies.self_ratio_canary(logged, again)))
@@ -107,11 +118,16 @@ def test_the_small_language_model(corpus: list[str], context: str, response: str
 
 
 @fuzz()
-@given(st.lists(st.none() | st.lists(st.none() | st.floats(), max_size=3), max_size=3))
-def test_scored_rows(values: list[Any]) -> None:
-    rows = [{"logp_target_all": value, "context": "c", "response": "r"} for value in values]
+@given(
+    st.lists(cells | st.lists(cells | st.floats(), max_size=3), max_size=3),
+    st.text(max_size=5), cells,
+)  # fmt: skip
+def test_scored_rows(values: list[Any], context: str, rows: Any) -> None:
+    given_rows = [{"logp_target_all": v, "context": context, "response": "r"} for v in values]
+    holds_rule(lambda: pipeline.validate_target_policy_computation(given_rows))
+    assert len(pipeline.compute_contexts_hash(given_rows)) > 8
     holds_rule(lambda: pipeline.validate_target_policy_computation(rows))
-    assert len(pipeline.compute_contexts_hash(rows)) > 8
+    holds_rule(lambda: pipeline.validate_target_policy_computation(values))
 
 
 @fuzz()
@@ -126,6 +142,8 @@ def test_chunks_of_any_bytes(name: str, content: bytes) -> None:
             assert pipeline.chunk_exists(folder, "judge", name)
         recorded = "0" * 64  # of other bytes: what a run does with a file somebody changed
         holds_rule(lambda: pipeline.load_chunk(folder, "judge", name, sha256=recorded))
+        holds_rule(lambda: pipeline.load_chunk(folder, "judge", name))
+        holds_rule(lambda: pipeline.load_chunk(folder, name, "judge"))
 
 
 @fuzz()
@@ -134,12 +152,16 @@ def test_folds_and_scales(ids: list[str], k: int, data: Any) -> None:
     holds_rule(lambda: get_folds(ids, k))
     holds_rule(lambda: [get_fold(name, k) for name in ids])
     holds_rule(lambda: get_content_folds([data.draw(sound_columns(len(ids)))], k))
+    one, other = data.draw(columns(len(ids))), data.draw(columns(len(ids)))
+    holds_rule(lambda: get_content_folds([one, other], k))
+    holds_rule(lambda: get_content_folds(one, k))
+    holds_rule(lambda: get_folds(one, k))
     holds_rule(lambda: Scale(data.draw(st.floats()), data.draw(st.floats())))
 
 
 @fuzz()
 @given(st.sampled_from([n for n in simulate.__all__ if n not in ("Simulation", "true_curve")]),
-       st.integers(1, 40), st.integers(0, 50), st.integers(0, 9))  # fmt: skip
+       st.integers(-2, 40), st.integers(-2, 50), st.integers(-1, 9))  # fmt: skip
 def test_simulators(name: str, n: int, labels: int, seed: int) -> None:
     holds_rule(lambda: dict(getattr(simulate, name)(n, n_labels=labels, seed=seed).truth))
 
