@@ -197,3 +197,40 @@ def test_one_row_gives_a_finite_interval(metric):
     else:
         result = c.assess(metric, [1], [0.7], n_draws=5)
     assert np.isfinite([result.interval.low, result.interval.high]).all()
+
+
+@pytest.mark.parametrize("metric", list(assessment._ENTRIES), ids=lambda metric: metric.__name__)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_row_order_moves_no_part_of_an_assessment(metric, weighted):
+    rng = np.random.default_rng(0)
+    n = 400
+    p = rng.random(n).round(2)
+    y = (rng.random(n) < p).astype(int)
+    if assessment._ENTRIES[metric].multiclass:
+        p, y = rng.dirichlet(np.ones(3), n).round(1), rng.integers(0, 3, n)
+        p[:, 2] = 1.0 - p[:, 0] - p[:, 1]
+        p = np.clip(p, 0.0, 1.0)
+    w = rng.integers(1, 4, n).astype(float) if weighted else np.ones(n)
+
+    def numbers(order):
+        found = c.assess(metric, y[order], p[order], n_draws=50, sample_weight=w[order])
+        null = found.null
+        return [found.value, *found.interval, null.mean, null.quantile, null.p_value]
+
+    moved = np.array(numbers(np.arange(n))) - numbers(rng.permutation(n))
+    assert np.abs(moved).max() <= 1e-12
+
+
+@pytest.mark.parametrize("bad", [None, "text", [], {}, np.nan, [None], 10**400], ids=repr)
+def test_a_null_reference_of_rubbish_is_refused(bad):
+    p = [0.2, 0.7, 0.4]
+    calls = [(bad, p, 0.1), (c.brier_score, bad, 0.1), (c.brier_score, p, bad),
+             (c.top_label_ece, bad, 0.1)]  # fmt: skip
+    for call in calls[: None if bad != 10**400 else 1]:
+        with pytest.raises(CJEError):
+            c.null_reference(*call)
+    for option in ("level", "n_draws", "seed"):
+        with pytest.raises(CJEError):
+            c.null_reference(c.brier_score, p, 0.1, **{option: bad})
+    with pytest.raises(CJEError, match="labels"):
+        c.assess(c.brier_score, [0, 1, 1], p, labels=[0, 1])

@@ -313,3 +313,54 @@ def test_lists_of_different_lengths_and_absurd_numbers_of_bins_are_refused():
         c.expected_calibration_error([[0, 1], [1]], [0.5, 0.5])
     with pytest.raises(CJEError, match="n_bins"):
         c.expected_calibration_error([0, 1], [0.5, 0.5], 10**9)
+
+
+@pytest.mark.parametrize("metric", [*BINARY, c.calibration_curve, c.corp_decomposition])
+@pytest.mark.parametrize("absurd", [5e-324, 1e-120, 1e120, 1e308])
+def test_weights_whose_squares_are_no_numbers_are_refused(metric, absurd):
+    y, p = _binary(20)
+    with pytest.raises(CJEError, match="sample_weight"):
+        metric(y, p, sample_weight=np.where(np.arange(20) == 3, absurd, 1.0))
+
+
+def test_a_bandwidth_beyond_all_scores_smooths_everything_away():
+    y, p = _binary(50)
+    widest = c.smooth_ece_at(y, p, 1e308)
+    assert widest == c.smooth_ece_at(y, p, 1e4) == pytest.approx(abs((y - p).mean()), abs=1e-12)
+    for bad in (None, "wide", np.nan, [0.1], 10**400):
+        with pytest.raises(CJEError, match="bandwidth"):
+            c.smooth_ece_at(y, p, bad)
+
+
+def test_a_score_far_outside_the_unit_interval_has_the_nearest_probability():
+    y, p = _binary(50)
+    fit = c.SigmoidCalibrator().fit(p, y)
+    assert fit.predict([-1e308, 1e308]).tolist() == [0.0, 1.0]
+    for bad in ([np.nan], None, "high", [1j], [-np.inf, np.inf]):
+        with pytest.raises(CJEError, match="scores"):
+            fit.predict(bad)
+
+
+RUBBISH = [None, "text", 7, {}, [], [None] * 30, [{}] * 30, ["a"] * 30, [[1], [2, 3]], np.nan]
+
+
+@pytest.mark.parametrize("bad", RUBBISH, ids=lambda bad: repr(bad)[:12])
+def test_rubbish_in_any_place_of_any_metric_is_refused_by_name(bad):
+    y, p = _binary(30)
+    proba = np.column_stack((p, 1.0 - p))
+    for metric in (*BINARY, c.calibration_curve, c.kuiper_test, c.spiegelhalter_test):
+        for call in ((bad, p), (y, bad)):
+            with pytest.raises(CJEError):
+                metric(*call)
+    for metric in (*MULTICLASS, c.confidence_curve, c.top_label_curves, c.class_wise_curves):
+        for call in ((bad, proba), (y.astype(int), bad)):
+            with pytest.raises(CJEError):
+                metric(*call)
+    with pytest.raises(CJEError):
+        c.expected_calibration_error(y, p, strategy=bad)
+    with pytest.raises(CJEError):
+        c.calibration_curve(y, p, band=bad)
+    for report in (bad, [bad]):
+        if report != []:
+            with pytest.raises(CJEError):
+                c.classification_report(report)

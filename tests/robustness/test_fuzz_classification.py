@@ -109,8 +109,8 @@ CALIBRATORS = [
 def test_binary_calibrators(calibrator: Any, data: Any, n: int) -> None:
     x = data.draw(columns(n))
     y = data.draw(st.just(np.arange(n) % 2) | columns(n) | st.just(np.ones(n)))
-    new = data.draw(columns(4))
-    holds_rule(lambda: calibrator().fit(x, y).predict(new), refusals=SKLEARN)
+    w, new = data.draw(st.none() | columns(n)), data.draw(columns(4))
+    holds_rule(lambda: calibrator().fit(x, y, w).predict(new), refusals=SKLEARN)
 
 
 @pytest.mark.parametrize(

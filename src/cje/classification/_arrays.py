@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,19 @@ __all__ = [
     "BLOCK",
     "SUM_TOLERANCE",
     "check_binary",
+    "check_choice",
     "check_distribution",
     "check_multiclass",
+    "check_number",
     "check_outcomes",
+    "check_probabilities",
     "check_scores",
+    "check_seed",
     "check_weights",
     "check_whole_number",
     "column_labels",
     "encode_labels",
+    "label_array",
     "lookup",
     "row_shares",
     "top_class",
@@ -33,7 +39,9 @@ __all__ = [
 SUM_TOLERANCE = 1e-3
 BLOCK = 32_768  # rows whose columns fit in the processor's cache together
 _ROUNDING = 1e-6  # of float32 arithmetic
+_LARGEST_FLOAT = float(np.finfo(np.float64).max)
 _LARGEST_WEIGHT = 1e100  # squares and products of weights stay finite
+_SMALLEST_WEIGHT = 1.0 / _LARGEST_WEIGHT
 
 
 def check_binary(
@@ -48,7 +56,7 @@ def check_outcomes(
     y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> tuple[NDArray[Any], FloatArray, FloatArray | None]:
     """As `check_binary`, but the outcomes keep their type: nothing is copied without need."""
-    p = np.asarray(_one_dimensional(y_prob, "y_prob"), dtype=np.float64)
+    p = _column(y_prob)
     y = _one_dimensional(y_true, "y_true")
     if len(y) != len(p):
         raise CJEError("y_true and y_prob differ in length", value=(len(y), len(p)))
@@ -62,6 +70,15 @@ def check_outcomes(
             hint="for more than two classes use confidence_ece, top_label_ece or class_wise_ece",
         )
     return y, p, check_weights(sample_weight, len(p))
+
+
+def check_probabilities(y_prob: ArrayLike) -> FloatArray:
+    """Probabilities in [0, 1], one a row, or an error."""
+    return _inside(_column(y_prob), "y_prob")
+
+
+def _column(y_prob: ArrayLike) -> FloatArray:
+    return np.asarray(_one_dimensional(y_prob, "y_prob"), dtype=np.float64)
 
 
 def _is_binary(y: NDArray[Any]) -> bool:
@@ -122,25 +139,33 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     w = float_array("sample_weight", sample_weight)
     if w.shape != (n,):
         raise CJEError("sample_weight must hold one number a row", value=w.shape)
-    if not np.isfinite(w).all() or w.min() < 0.0:
+    least, most = w.min(), w.max()
+    if not np.isfinite(least) or not np.isfinite(most) or least < 0.0:
         row = int(np.argmax(~(np.isfinite(w) & (w >= 0.0))))
         raise CJEError(
             "sample_weight must be finite and non-negative", where=f"row {row}", value=float(w[row])
         )
-    if w.max() == 0.0:
+    if most == 0.0:
         raise CJEError("sample_weight is zero in every row: there is nothing to assess")
-    if not 1.0 / _LARGEST_WEIGHT <= w.max() <= _LARGEST_WEIGHT:
+    if not _SMALLEST_WEIGHT <= most <= _LARGEST_WEIGHT:
         raise CJEError(
-            "sample_weight cannot be added up at this size", value=float(w.max()),
+            "sample_weight cannot be added up at this size", value=float(most),
             hint="divide the weights by their mean",
+        )  # fmt: skip
+    if least < _SMALLEST_WEIGHT and ((w > 0.0) & (w < _SMALLEST_WEIGHT)).any():
+        row = int(np.argmax((w > 0.0) & (w < _SMALLEST_WEIGHT)))
+        raise CJEError(
+            "sample_weight is too small to be squared", where=f"row {row}", value=float(w[row]),
+            hint="give such rows weight 0 to leave them out",
         )  # fmt: skip
     return w
 
 
 def check_scores(scores: ArrayLike) -> FloatArray:
-    """Finite scores to calibrate, or an error."""
+    """Finite scores to calibrate, of any shape, or an error."""
     p = float_array("scores", scores)
-    if not np.isfinite(p.sum()) and not np.isfinite(p).all():
+    # min and max carry NaN through
+    if p.size and not (np.isfinite(p.min()) and np.isfinite(p.max())):
         raise CJEError("scores must be finite", value=float(p[~np.isfinite(p)][0]))
     return p
 
@@ -176,10 +201,26 @@ def encode_labels(y_true: ArrayLike, n_classes: int, labels: ArrayLike | None) -
     With `labels`, column k belongs to ``labels[k]``. Without, whole numbers in 0 .. K-1 are columns
     themselves, and otherwise the K distinct values of `y_true` are taken in sorted order.
     """
-    y = np.asarray(y_true)
-    if y.ndim != 1:
-        raise CJEError("y_true must be one-dimensional", value=y.shape)
+    y = label_array(y_true, "y_true")
     return lookup(y, column_labels(y, n_classes, labels))
+
+
+def label_array(values: Any, name: str) -> NDArray[Any]:
+    """Labels of any kind, one a row, or an error."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise CJEError(f"{name} must hold one label a row", value=values) from error
+    if array.ndim != 1:
+        raise CJEError(f"{name} must be one-dimensional", value=array.shape)
+    return array
+
+
+def _distinct(labels: NDArray[Any], name: str) -> NDArray[Any]:
+    try:
+        return np.unique(labels)
+    except TypeError as error:  # None, dicts, text among numbers
+        raise CJEError(f"{name} must hold labels that can be sorted", value=labels[0]) from error
 
 
 def _are_columns(y: NDArray[Any], n_classes: int) -> bool:
@@ -191,15 +232,15 @@ def column_labels(y: NDArray[Any], n_classes: int, labels: ArrayLike | None) -> 
     if labels is None:
         if _are_columns(y, n_classes):
             return np.arange(n_classes)
-        names = np.unique(y)
+        names = _distinct(y, "y_true")
         if len(names) != n_classes:
             raise CJEError(
                 f"y_true holds {len(names)} distinct labels and y_prob {n_classes} columns",
                 hint="pass labels=[...], the label of each column",
             )
     else:
-        names = np.asarray(labels)
-        if names.shape != (n_classes,) or len(np.unique(names)) != n_classes:
+        names = label_array(labels, "labels")
+        if names.shape != (n_classes,) or len(_distinct(names, "labels")) != n_classes:
             raise CJEError("labels must name each column of y_prob once", value=names.tolist())
     return names
 
@@ -236,17 +277,39 @@ def check_multiclass(
 ) -> tuple[IntArray, FloatArray, FloatArray | None]:
     """Column of each label, class probabilities and weights, of one length, or an error."""
     p = check_distribution(y_prob)
-    y = np.asarray(y_true)
+    y = label_array(y_true, "y_true")
     if len(y) != len(p):
         raise CJEError("y_true and y_prob differ in length", value=(len(y), len(p)))
     return encode_labels(y, p.shape[1], labels), p, check_weights(sample_weight, len(p))
 
 
-def check_whole_number(value: Any, name: str, *, minimum: int = 1) -> int:
-    """`value` as an int of at least `minimum`, or an error."""
+def check_whole_number(value: Any, name: str, *, minimum: int = 1, maximum: int = 2**63 - 1) -> int:
+    """`value` as an int of at least `minimum` and at most `maximum`, or an error."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise CJEError(f"{name} must be a whole number of at least {minimum}", value=value)
+    if value > maximum:
+        raise CJEError(f"{name} must be at most {maximum:,}", value=value)
     return int(value)
+
+
+def check_number(value: Any, name: str) -> float:
+    """`value` as a finite float, or an error."""
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not number or isinstance(value, bool) or not abs(value) <= _LARGEST_FLOAT:
+        raise CJEError(f"{name} must be a finite number", value=value)
+    return float(value)
+
+
+def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
+    """`value`, one of `choices`, or an error."""
+    if not isinstance(value, str) or value not in choices:
+        raise CJEError(f"unknown {name}", value=value, hint=" or ".join(choices))
+    return value
+
+
+def check_seed(seed: Any) -> np.random.Generator:
+    """A generator that starts at `seed`, or an error."""
+    return np.random.default_rng(check_whole_number(seed, "seed", minimum=0))
 
 
 def row_shares(n: int, w: FloatArray | None) -> FloatArray:

@@ -17,7 +17,12 @@ from numpy.typing import ArrayLike
 from cje.classification import brier, cumulative, ece
 from cje.classification._arrays import (
     check_binary,
+    check_distribution,
     check_multiclass,
+    check_number,
+    check_probabilities,
+    check_seed,
+    check_weights,
     check_whole_number,
     top_outcome,
 )
@@ -33,6 +38,8 @@ __all__ = ["Assessment", "NullReference", "assess", "null_reference"]
 
 Metric = Callable[..., float]
 Limits = tuple[float, float]
+
+_MOST_DRAWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -231,6 +238,8 @@ def assess(
     """
     entry = _entry(metric)
     level = check_level(level)
+    if labels is not None and not entry.multiclass:
+        raise CJEError("labels belong to the metrics of many classes", value=labels)
     given = {} if labels is None else {"labels": labels}
     value = metric(y_true, y_prob, sample_weight=sample_weight, **given, **options)
     y: Any
@@ -259,16 +268,16 @@ def null_reference(
 ) -> NullReference:
     """The metric when outcomes are drawn from `y_prob`: what perfect calibration would score.
 
-    Parameters as in `assess`; `value` is the observed metric.
+    Parameters as in `assess`; `value` is the observed metric. The outcomes are drawn for the rows
+    in the order of their probabilities, so that the order they come in moves nothing.
     """
     entry = _entry(metric)
-    n_draws = check_whole_number(n_draws, "n_draws")
-    p = np.asarray(y_prob, dtype=np.float64)
-    rng = np.random.default_rng(seed)
+    level, value = check_level(level), check_number(value, "value")
+    n_draws, rng = check_whole_number(n_draws, "n_draws", maximum=_MOST_DRAWS), check_seed(seed)
+    p = check_distribution(y_prob) if entry.multiclass else check_probabilities(y_prob)
+    p, w = _in_order(p, check_weights(sample_weight, len(p)))
     draw = _draw_classes if entry.multiclass else _draw_binary
-    scores = np.array(
-        [metric(draw(p, rng), p, sample_weight=sample_weight, **options) for _ in range(n_draws)]
-    )
+    scores = np.array([metric(draw(p, rng), p, sample_weight=w, **options) for _ in range(n_draws)])
     size = np.abs(scores) if entry.two_sided else scores
     observed = abs(value) if entry.two_sided else value
     as_large = int(np.count_nonzero(size >= observed - 1e-12))
@@ -278,6 +287,15 @@ def null_reference(
         p_value=(1 + as_large) / (1 + n_draws),
         n_draws=n_draws,
     )
+
+
+def _in_order(p: FloatArray, w: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+    """The rows sorted by all that a metric sees of them but the outcome: equal rows are alike."""
+    if p.ndim == 1 and w is None:
+        return np.sort(p), None
+    columns = p[:, None] if p.ndim == 1 else p
+    order = np.lexsort((*(() if w is None else (w,)), *columns.T[::-1]))
+    return p[order], None if w is None else w[order]
 
 
 def _draw_binary(p: FloatArray, rng: np.random.Generator) -> Any:

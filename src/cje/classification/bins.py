@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.classification._arrays import BLOCK, check_whole_number
-from cje.errors import CJEError
+from cje.classification._arrays import BLOCK, check_choice, check_whole_number
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.binning import equal_mass_edges, equal_width_bins
 
@@ -27,14 +26,11 @@ _FEW_EDGES = 64  # up to here, comparing with every edge beats a binary search
 
 def binner(p: FloatArray, n_bins: int, strategy: str, w: FloatArray | None) -> Binner:
     """A function from scores to bins: ``"uniform"`` by width, ``"quantile"`` by mass."""
-    if check_whole_number(n_bins, "n_bins") > _MOST_BINS:
-        raise CJEError(f"n_bins must be at most {_MOST_BINS:,}", value=n_bins)
-    if strategy == "uniform":
+    check_whole_number(n_bins, "n_bins", maximum=_MOST_BINS)
+    if check_choice(strategy, "binning strategy", ("uniform", "quantile")) == "uniform":
         return lambda block: _uniform(block, n_bins)
-    if strategy == "quantile":
-        edges = equal_mass_edges(p, n_bins, w)
-        return lambda block: _between(block, edges)
-    raise CJEError("unknown binning strategy", value=strategy, hint="uniform or quantile")
+    edges = equal_mass_edges(p, n_bins, w)
+    return lambda block: _between(block, edges)
 
 
 def _uniform(p: FloatArray, n_bins: int) -> IntArray:

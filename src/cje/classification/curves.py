@@ -11,11 +11,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification._arrays import check_binary, check_multiclass, column_labels, top_outcome
+from cje.classification._arrays import (
+    check_binary,
+    check_choice,
+    check_multiclass,
+    column_labels,
+    top_outcome,
+)
 from cje.classification.bins import Strategy
 from cje.classification.ece import binary_cells
 from cje.classification.proportions import proportion_limits, simultaneous_limits
-from cje.errors import CJEError
 from cje.inference.curve import CalibrationCurve
 from cje.inference.intervals import check_level
 from cje.kernels.arrays import FloatArray
@@ -39,12 +44,10 @@ def _curve(
 ) -> CalibrationCurve:
     cells = binary_cells(y, p, w, n_bins, strategy)
     error = (1.0 - check_level(level)) / 2.0
-    if band == "simultaneous":
+    if check_choice(band, "band", ("simultaneous", "pointwise")) == "simultaneous":
         low, high = simultaneous_limits(cells, error)
-    elif band == "pointwise":
-        low, high = proportion_limits(cells, error)
     else:
-        raise CJEError("unknown band", value=band, hint="simultaneous or pointwise")
+        low, high = proportion_limits(cells, error)
     return CalibrationCurve(
         x=cells.mean_p,
         observed=cells.mean_y,

@@ -173,7 +173,7 @@ def _top_label_rows(
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Whether each row's top label is right, its score, and its cell: label * n_bins + bin."""
     top, score, right = top_outcome(codes, p)
-    if strategy == "uniform":
+    if not isinstance(strategy, str) or strategy != "quantile":  # `binner` refuses what is neither
         bins = binner(score, n_bins, strategy, w)(score)
     else:  # equal mass within each label
         bins = np.zeros(len(score), dtype=np.int64)

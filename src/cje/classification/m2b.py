@@ -48,7 +48,7 @@ _NOTHING = 1e-200  # a remainder so small cannot be scaled up without overflow
 
 def check_min_count(value: Any) -> None:
     """The number of rows below which a class shares its map, or an error."""
-    if not isinstance(value, int | float | np.number) or not value >= 0:
+    if not isinstance(value, int | float | np.integer | np.floating) or not value >= 0:
         raise CJEError("min_count must be a number of at least 0", value=value)
 
 

@@ -27,6 +27,7 @@ __all__ = ["BetaCalibrator", "SigmoidCalibrator", "TemperatureCalibrator"]
 
 # Probabilities of 0 and 1 have no logit; beyond this a score carries no further information.
 _EDGE = 1e-6
+_FAR = 1e100  # the curve is flat long before; a product with the slope stays finite
 _MAX_STEPS = 100
 _LOWEST_SLOPE, _HIGHEST_SLOPE = 1e-2, 1e2  # of the inverse temperature
 
@@ -120,7 +121,7 @@ class SigmoidCalibrator(BaseEstimator):  # type: ignore[misc]
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
         check_is_fitted(self)
-        p = check_scores(scores)
+        p = np.clip(check_scores(scores), -_FAR, _FAR)
         return np.asarray(expit(self.slope_ * p + self.intercept_))
 
 

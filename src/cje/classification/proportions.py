@@ -10,6 +10,8 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = ["proportion_limits", "simultaneous_limits"]
 
+_NEARLY_ONE = float(np.nextafter(1.0, 0.0))
+
 
 def proportion_limits(cells: BinSums, error: float) -> tuple[FloatArray, FloatArray]:
     """Limits for the mean outcome of each cell, `error` outside on each side."""
@@ -28,5 +30,5 @@ def simultaneous_limits(cells: BinSums, error: float) -> tuple[FloatArray, Float
 
     The cells are independent given the scores.
     """
-    each = -np.expm1(np.log1p(-2.0 * error) / len(cells.cell)) / 2.0
+    each = -np.expm1(np.log1p(-min(2.0 * error, _NEARLY_ONE)) / len(cells.cell)) / 2.0
     return proportion_limits(cells, each)

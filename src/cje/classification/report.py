@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cje.classification.assessment import Assessment
+from cje.errors import CJEError
 from cje.inference import CalibrationCurve
 from cje.report import Answer, CurvePart, Part, Report, Section, Table
 from cje.report.wording import interval, number, p_value
@@ -41,6 +42,11 @@ def classification_report(
     >>> "is miscalibrated" in page
     True
     """
+    known = isinstance(assessments, Sequence)
+    if not known or not all(isinstance(a, Assessment) for a in assessments):
+        raise CJEError("assessments must be a list of results of assess", value=assessments)
+    if not isinstance(curves, Mapping | None):
+        raise CJEError("curves must map names to calibration curves", value=curves)
     parts: list[Part] = [_table(assessments)]
     drawn = list((curves or {}).items())
     if drawn:

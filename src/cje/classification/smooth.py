@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.fft import dct, idct
 from scipy.special import ndtr
 
-from cje.classification._arrays import check_binary, row_shares
+from cje.classification._arrays import check_binary, check_number, row_shares
 from cje.classification.folded import Noise, folded_limits
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
@@ -37,6 +37,7 @@ _GRID = 4096  # cells of [0, 1]; smaller bandwidths than two cells are not resol
 _SMALLEST = 2.0 / _GRID
 _COARSE = 512  # cells of the grid on which standard errors are computed
 _BOX_ERROR_SHARE = 0.2
+_WIDEST = 100.0  # from ten on, all but the mean is smoothed away to the last bit
 _LIMIT_STEPS = 16  # halvings of [0, 1]: limits to 1e-5
 
 
@@ -80,9 +81,10 @@ def smooth_ece_at(
     0.25
     """
     y, p, w = check_binary(y_true, y_prob, sample_weight)
-    if not 0.0 < bandwidth < np.inf:
+    sigma = check_number(bandwidth, "bandwidth")
+    if sigma <= 0.0:
         raise CJEError("a bandwidth must be a positive number", value=bandwidth)
-    return _smoother(y, p, w)(bandwidth)
+    return _smoother(y, p, w)(min(sigma, _WIDEST))
 
 
 def smooth_ece(

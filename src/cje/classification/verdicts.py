@@ -13,7 +13,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification._arrays import check_distribution, check_weights, lookup, top_class
+from cje.classification._arrays import (
+    check_choice,
+    check_distribution,
+    check_weights,
+    label_array,
+    lookup,
+    top_class,
+)
 from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     apply_class_wise,
@@ -82,10 +89,7 @@ class VerdictCalibrator:
                 value=dict(values),
                 hint="map the judge's scale first, e.g. (grade - 1) / 4 for grades 1 to 5",
             )
-        if reduction not in ("top-label", "confidence", "class-wise"):
-            raise CJEError(
-                "unknown reduction", value=reduction, hint="top-label, confidence or class-wise"
-            )
+        check_choice(reduction, "reduction", ("top-label", "confidence", "class-wise"))
         check_min_count(min_count)
         self.calibrator = resolve_calibrator(calibrator, len(self.values))
         self.reduction = reduction
@@ -108,7 +112,7 @@ class VerdictCalibrator:
         sample_weight : array (n,), optional
         """
         p = self._check(distribution)
-        truth = np.asarray(verdicts)
+        truth = label_array(verdicts, "verdicts")
         if truth.shape != (len(p),):
             raise CJEError("verdicts must hold one label a response", value=truth.shape)
         codes = lookup(truth, np.asarray(self.verdicts))
