@@ -163,3 +163,13 @@ def test_extreme_predictors_and_zero_weights_stay_finite() -> None:
     kept = w > 0
     alone = cox_fit(x[kept], risk_sets(time[kept], event[kept]), np.ones(kept.sum()))
     assert cox_fit(x, sets, w).beta == pytest.approx(alone.beta, abs=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e-12, 1e80])
+def test_the_scale_of_the_weights_decides_no_fit(scale: float) -> None:
+    x, time, event = _data(3, 80, 2, ties=True)
+    w = np.random.default_rng(1).uniform(0.5, 2.0, 80)
+    sets = risk_sets(time, event)
+    plain, other = cox_fit(x, sets, w), cox_fit(x, sets, scale * w)
+    assert other.converged
+    np.testing.assert_allclose(other.beta, plain.beta, rtol=1e-9)

@@ -52,8 +52,7 @@ def test_metrics_of_own_survival(name: str, data: Any, n: int) -> None:
 def test_the_bootstrap(data: Any, n: int, horizon: float | None) -> None:
     time, event = _follow_up(data, n)
     own, risk, at = data.draw(columns(n)), data.draw(columns(n)), data.draw(columns(n))
-    holds_rule(lambda: s.bootstrap_calibration(own, risk, at, time, event, horizon, n_draws=10),
-               missing=("slope", "ici", "in_the_large"))  # fmt: skip
+    holds_rule(lambda: s.bootstrap_calibration(own, risk, at, time, event, horizon, n_draws=10))
 
 
 @fuzz()
@@ -78,8 +77,9 @@ def test_samples_and_risks(data: Any, n: int, horizon: float | None) -> None:
         return sample.time, sample.weight, found
 
     holds_rule(work)
-    if n:
-        holds_rule(lambda: s.from_survival(data.draw(columns(n)), horizon))
+    holds_rule(lambda: s.from_survival(data.draw(columns(n)), horizon))
+    matrix = np.column_stack([data.draw(sound_columns(n))] * 2)
+    holds_rule(lambda: s.from_survival(matrix, horizon, times=[0.2, 0.5]))
 
 
 class Constant:

@@ -17,17 +17,23 @@ from cje.survival import (
     brier_score,
     calibration_in_the_large,
     calibration_slope,
+    censoring_test,
     d_calibration,
+    fit_baseline,
     from_survival,
     harrell_c,
     integrated_brier_score,
     integrated_calibration_index,
     km_calibration,
     observed_expected_at_horizon,
+    optimism_corrected,
+    recalibrate,
+    survival_report,
     survival_sample,
     time_dependent_auc,
     uno_c,
 )
+from cje.survival.result import logit_interval
 from tests.robustness.fuzzing import fuzz
 
 N = 40
@@ -241,3 +247,140 @@ def test_the_sample_keeps_what_it_was_given() -> None:
     assert len(sample) == 3
     assert sample.n_events == 2
     assert sample.median_event_time() == 2.0
+
+
+@pytest.mark.parametrize("metric", TIMED)
+@pytest.mark.parametrize("absurd", [5e-324, 1e-20, 1e120, 1e308])
+def test_weights_that_cannot_be_added_up_are_refused(
+    metric: Callable[..., Any], absurd: float
+) -> None:
+    weight = np.where(np.arange(N) < 3, absurd, 1.0)
+    with pytest.raises(CJEError, match="sample_weight"):
+        metric(SURVIVAL, TIME, EVENT, sample_weight=weight)
+
+
+@pytest.mark.parametrize("metric", TIMED)
+@pytest.mark.parametrize("scale", [1e-80, 1e-9, 1e80])
+def test_the_scale_of_the_weights_is_of_no_account(
+    metric: Callable[..., Any], scale: float
+) -> None:
+    weight = RNG.uniform(0.5, 2.0, N)
+    plain = metric(SURVIVAL, TIME, EVENT, sample_weight=weight)
+    other = metric(SURVIVAL, TIME, EVENT, sample_weight=scale * weight)
+    np.testing.assert_allclose(
+        [float(plain), *plain.interval], [float(other), *other.interval], rtol=2e-4
+    )
+
+
+@pytest.mark.parametrize("metric", TIMED)
+def test_times_of_absurd_size_are_refused(metric: Callable[..., Any]) -> None:
+    with pytest.raises(CJEError, match="event_times are too large"):
+        metric(SURVIVAL, np.where(np.arange(N) > 3, 1e308, TIME), EVENT)
+
+
+def test_scores_beyond_any_hazard_are_refused_where_their_size_counts() -> None:
+    far = np.where(np.arange(N) == 3, 1e308, SURVIVAL)
+    assert math.isfinite(float(harrell_c(far, TIME, EVENT)))  # only their order counts here
+    with pytest.raises(CJEError, match="too large to be log-hazards"):
+        calibration_slope(far, TIME, EVENT)
+    for log_risk in (np.full(N, -1e308), np.full(N, 500.0), np.where(EVENT, 200.0, -200.0)):
+        with pytest.raises(CJEError, match="log_risk"):
+            fit_baseline(log_risk, TIME, EVENT)
+    baseline = fit_baseline(SURVIVAL - 390.0, TIME, EVENT)
+    made = baseline.survival([-2000.0, -390.0, 1e300], TIME)
+    assert np.isfinite(made).all()
+    assert made[0].min() == 1.0
+    assert made[2, TIME[EVENT].min() <= TIME].max() == 0.0
+    own = baseline.own_survival(SURVIVAL - 390.0, TIME)
+    np.testing.assert_allclose(
+        own, fit_baseline(SURVIVAL, TIME, EVENT).own_survival(SURVIVAL, TIME), rtol=1e-9
+    )
+
+
+def test_from_survival_needs_rows_and_a_time() -> None:
+    with pytest.raises(CJEError, match="no rows"):
+        from_survival([])
+    for t0 in (math.nan, "late", [1.0]):
+        with pytest.raises(CJEError, match="t0"):
+            from_survival(np.full((N, 2), 0.5), t0, times=[1.0, 2.0])  # type: ignore[arg-type]
+
+
+def test_the_interval_of_a_share_near_its_end_is_finite() -> None:
+    for value, se in ((1e-300, 1.0), (0.5, 1e300), (1 - 1e-16, 1.0), (5e-324, 0.5)):
+        low, high = logit_interval(value, se, 0.95, 3)
+        assert 0.0 <= low <= high <= 1.0
+
+
+def test_a_resample_that_says_nothing_is_told_and_not_made_up() -> None:
+    few = np.arange(N) == np.argmin(TIME)
+    with pytest.raises(CJEError, match="it has no event"):
+        bootstrap_calibration(SURVIVAL, SURVIVAL, SURVIVAL, TIME, few, n_draws=50)
+    with pytest.raises(CJEError, match="expects no event"):
+        bootstrap_calibration(np.ones(N), SURVIVAL, SURVIVAL, TIME, EVENT, n_draws=5)
+    with pytest.raises(CJEError, match="scores are the same"):
+        bootstrap_calibration(SURVIVAL, few, SURVIVAL, TIME, EVENT, n_draws=50)
+
+
+def test_row_order_moves_no_draw_also_where_times_and_counts_tie() -> None:
+    order = RNG.permutation(N)
+    tied = np.ceil(TIME * 3)
+    columns = (SURVIVAL, SURVIVAL, SURVIVAL, tied, EVENT)
+    plain = bootstrap_calibration(*columns, n_draws=20)
+    other = bootstrap_calibration(*(column[order] for column in columns), n_draws=20)
+    for name in ("in_the_large", "slope", "ici"):
+        np.testing.assert_allclose(getattr(plain, name), getattr(other, name), atol=1e-9)
+    even = (np.arange(N) + 0.5) / N  # as many events in each bin: every direction is alike
+    np.testing.assert_allclose(
+        [*d_calibration(even, np.ones(N)).interval],
+        [*d_calibration(even[order], np.ones(N)).interval],
+        rtol=0.0, atol=1e-12,
+    )  # fmt: skip
+
+
+RUBBISH = [None, "text", {}, [], math.nan, [None] * N, [{}] * N, ["a"] * N, [[1], [2, 3]], 1j]
+
+
+@pytest.mark.parametrize("bad", RUBBISH, ids=lambda bad: repr(bad)[:12])
+def test_rubbish_in_any_place_is_refused(bad: Any) -> None:
+    def refused(call: Callable[..., Any], *given: Any, **options: Any) -> None:
+        with pytest.raises(CJEError):
+            call(*given, **options)
+
+    columns = [SURVIVAL, TIME, EVENT]
+    for metric in (*TIMED, recalibrate, fit_baseline):
+        for place in range(3):
+            refused(metric, *columns[:place], bad, *columns[place + 1 :])
+    for metric in (calibration_in_the_large, d_calibration):
+        refused(metric, bad, EVENT)
+        refused(metric, SURVIVAL, bad)
+    refused(from_survival, bad)
+    refused(survival_report, [bad])
+    refused(censoring_test, bad, survival_sample(TIME, EVENT), 0.5)
+    refused(censoring_test, SURVIVAL, bad, 0.5)
+    refused(censoring_test, SURVIVAL, survival_sample(TIME, EVENT), bad)
+    refused(optimism_corrected, bad, SURVIVAL[:, None], TIME, EVENT)
+    baseline = fit_baseline(*columns)
+    if bad != []:  # survival of nobody is an empty matrix
+        refused(baseline.survival, bad, TIME)
+    refused(baseline.own_survival, SURVIVAL, bad)
+    for option in ("method", "frac", "level", "seed"):
+        refused(integrated_calibration_index, *columns, **{option: bad})
+    for option in ("test", "n_bins", "level", "seed"):
+        refused(d_calibration, SURVIVAL, EVENT, **{option: bad})
+    refused(bootstrap_calibration, SURVIVAL, *columns, EVENT, n_draws=bad)
+    if bad is not None:
+        refused(uno_c, *columns, tau=bad)
+        refused(uno_c, *columns, censoring_sample=bad)
+        refused(brier_score, *columns, bad)
+
+
+def test_a_model_whose_survival_has_the_wrong_shape_is_told() -> None:
+    class Wrong:
+        def fit(self, x: Any, time: Any, event: Any) -> Wrong:
+            return self
+
+        def predict_survival(self, x: Any, times: Any) -> Any:
+            return np.full(len(x), 0.5)
+
+    with pytest.raises(CJEError, match="predict_survival"):
+        optimism_corrected(Wrong, SURVIVAL[:, None], TIME, EVENT)

@@ -175,6 +175,7 @@ def cox_fit(
     beta = np.zeros(p) if start is None else start.astype(float)
     penalty = ridge * np.eye(p)
     death_mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
+    unit = float(death_mass.mean())  # the weights' scale decides nothing
     death_sum = (death_mass[:, None] * z[sets.deaths]).sum(axis=0)
 
     def objective(candidate: FloatArray) -> tuple[float, _Terms]:
@@ -197,7 +198,7 @@ def cox_fit(
         if not np.isfinite(decrement):
             break
         # the step from the last gradient is still taken: quadratic convergence is nearly free
-        done = decrement <= tol * max(1.0, abs(value))
+        done = decrement <= tol * max(unit, abs(value))
         scale = 1.0
         proposal, proposed = objective(beta + step)
         while proposal < value - 1e-9 * abs(value) and scale > 1e-6:

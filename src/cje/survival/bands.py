@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cje.kernels.arrays import FloatArray
+from cje.survival.sample import check_seed
 
 __all__ = ["ErrorBand", "error_band", "gaussian_draws", "weighted_quantile_of"]
 
@@ -34,11 +35,13 @@ class ErrorBand(NamedTuple):
 
 def gaussian_draws(covariance: FloatArray, n_draws: int, seed: int) -> FloatArray:
     """Draws (n_draws, grid) of a centred Gaussian with this covariance (may be singular)."""
+    rng = check_seed(seed)
     values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.clip(values, 0.0, None))
     keep = values > 1e-10 * max(float(values[-1]), 1e-300)
-    noise = np.random.default_rng(seed).standard_normal((n_draws, int(keep.sum())))
-    return np.asarray(noise @ root[:, keep].T)
+    # The symmetric root: where eigenvalues agree, rounding picks their vectors, and it must not
+    # pick the draws.
+    root = (vectors[:, keep] * np.sqrt(values[keep])) @ vectors[:, keep].T
+    return np.asarray(rng.standard_normal((n_draws, len(values))) @ root)
 
 
 def error_band(

@@ -6,6 +6,7 @@ The sorts, risk sets and smoothing windows are prepared once; a draw is then a r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +19,13 @@ from cje.kernels.kaplan_meier import pseudo_observations
 from cje.kernels.local_linear import LocalLinear, cell_means, local_linear, smoother_matrix
 from cje.survival.sample import (
     SurvivalSample,
+    check_choice,
+    check_count,
     check_frac,
     check_horizon,
     check_probabilities,
-    check_real,
+    check_scores,
+    check_seed,
     open_unit,
     survival_sample,
 )
@@ -45,11 +49,9 @@ class CalibrationDraws:
         interval of `integrated_calibration_index`.
         """
         check_level(level)
-        if metric not in ("in_the_large", "slope"):
-            raise CJEError(
-                "no percentile interval for this metric", where="metric", value=metric,
-                hint="'in_the_large' or 'slope'; integrated_calibration_index has ICI's interval",
-            )  # fmt: skip
+        check_choice(
+            metric, "metric", "no percentile interval for this metric", ("in_the_large", "slope")
+        )
         low, high = np.quantile(getattr(self, metric), [(1 - level) / 2, (1 + level) / 2])
         return Interval(float(low), float(high), level, "percentile bootstrap")
 
@@ -78,32 +80,47 @@ def bootstrap_calibration(
     survival_probs_at_t : array (n,)
         Predicted survival at the horizon, for ICI.
     """
-    if not isinstance(n_draws, int) or n_draws < 2:
-        raise CJEError("at least two draws are needed", where="n_draws", value=n_draws)
+    check_count(n_draws, "n_draws", "at least two draws are needed")
     unsorted = survival_sample(event_times, event_indicators, sample_weight)
     n = len(unsorted)
     horizon = check_horizon(time_horizon, unsorted)
-    order = np.argsort(unsorted.time, kind="stable")  # sorted input makes every later sort cheap
+    rng = check_seed(seed)
+    own = check_probabilities(survival_probs, "survival_probs", n)
+    score, spread = check_scores(risk_scores, n)
+    at_t = check_probabilities(survival_probs_at_t, "survival_probs_at_t", n)
+    # Sorted input makes every later sort cheap; rows that tie in everything are alike, so that the
+    # order the rows came in moves no draw.
+    order = np.lexsort((at_t, score, own, unsorted.mass, unsorted.event, unsorted.time))
     sample = SurvivalSample(unsorted.time[order], unsorted.event[order], unsorted.mass[order])
-    own = check_probabilities(survival_probs, "survival_probs", n)[order]
+    own, score, at_t = own[order], score[order], at_t[order]
     hazard = -np.log(np.where(own == 0, open_unit(own), own))
-    score = check_real(risk_scores, "risk_scores", n=n)[order]
-    at_t = check_probabilities(survival_probs_at_t, "survival_probs_at_t", n)[order]
-    spread = float(score.std())
-    if spread == 0:
-        raise CJEError("every risk score is the same", where="risk_scores", value=float(score[0]))
     x = (score / spread)[:, None]
     sets = risk_sets(sample.time, sample.event)
     start = cox_fit(x, sets, sample.weight).beta
     prepared = local_linear(1.0 - at_t, sample.mass, frac=check_frac(frac))
-    rng = np.random.default_rng(seed)
     draws = np.empty((n_draws, 3))
     for b in range(n_draws):
         weight = sample.mass * np.bincount(rng.integers(0, n, n), minlength=n)
-        draws[b, 0] = (weight @ sample.event) / (weight @ hazard)
-        draws[b, 1] = cox_fit(x, sets, weight, start=start, tol=1e-7).beta[0] / spread
+        observed, expected = float(weight @ sample.event), float(weight @ hazard)
+        fit = cox_fit(x, sets, weight, start=start, tol=1e-7)
+        if not observed or not expected or fit.information[0, 0] <= 1e-12 * weight.sum():
+            _refuse_resample(b, observed, expected)
+        draws[b, 0], draws[b, 1] = observed / expected, fit.beta[0] / spread
         draws[b, 2] = _ici(prepared, sample, horizon, weight)
     return CalibrationDraws(draws[:, 0], draws[:, 1], draws[:, 2])
+
+
+def _refuse_resample(draw: int, observed: float, expected: float) -> NoReturn:
+    why = "its risk scores are the same wherever it has an event"
+    if not expected:
+        why = "the model expects no event in it"
+    if not observed:
+        why = "it has no event"
+    raise CJEError(
+        f"a bootstrap sample cannot be judged: {why}",
+        where=f"sample {draw + 1}",
+        hint="the data are too few to resample: use the intervals of the metrics themselves",
+    )
 
 
 def _ici(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import chdtrc
 
+from cje.errors import CJEError
 from cje.inference.finding import Finding, Severity
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.kernels.smooth import natural_spline_basis
-from cje.survival.sample import SurvivalSample
+from cje.survival.sample import SurvivalSample, check_number, check_probabilities
 from cje.survival.slope import from_survival
 
 __all__ = ["CensoringTest", "censoring_findings", "censoring_test", "spline_of_risk"]
@@ -39,7 +41,7 @@ def spline_of_risk(cloglog: FloatArray, n_knots: int = 3) -> tuple[FloatArray, F
 
 
 def censoring_test(
-    survival: FloatArray, sample: SurvivalSample, horizon: float
+    survival: ArrayLike, sample: SurvivalSample, horizon: float
 ) -> CensoringTest | None:
     """Cox model of the censoring time, up to the horizon, on the predicted risk.
 
@@ -48,14 +50,17 @@ def censoring_test(
     Weights decide who is in (those above zero) and nothing else: the likelihood-ratio test has its
     distribution for whole subjects only.
     """
-    survival = survival[sample.counted]
+    if not isinstance(sample, SurvivalSample):
+        raise CJEError("the sample must be one of survival_sample", where="sample", value=sample)
+    last = check_number(horizon, "the horizon", "horizon")
+    survival = check_probabilities(survival, "survival", len(sample))[sample.counted]
     observed = sample.time[sample.counted]
-    censored = ~sample.event[sample.counted] & (observed < horizon)
+    censored = ~sample.event[sample.counted] & (observed < last)
     if int(censored.sum()) < 10 or float(np.ptp(survival)) == 0:
         return None
     basis, _ = spline_of_risk(from_survival(survival))
     basis = (basis - basis.mean(axis=0)) / basis.std(axis=0)
-    sets = risk_sets(np.minimum(observed, horizon), censored)
+    sets = risk_sets(np.minimum(observed, last), censored)
     null = cox_fit(basis, sets, max_iter=0)
     fit = cox_fit(basis, sets, ridge=1e-6, max_iter=15, tol=1e-5)
     statistic = max(2.0 * (fit.log_likelihood - null.log_likelihood), 0.0)

@@ -15,6 +15,7 @@ from cje.survival.sample import (
     SurvivalSample,
     censoring_reference,
     check_horizon,
+    check_number,
     check_real,
     survival_sample,
 )
@@ -79,10 +80,11 @@ def uno_c(
     """
     sample = survival_sample(event_times, event_indicators, sample_weight)
     risk = check_real(risk_scores, "risk_scores", n=len(sample))
+    last = np.inf if tau is None else check_number(tau, "tau", "tau")
     reference = censoring_reference(censoring_sample)
     source = sample if reference is None else reference
     g = censoring_survival(source.time, source.event, source.weight).before(sample.time)
-    used = sample.event & sample.counted & (sample.time < (np.inf if tau is None else tau))
+    used = sample.event & sample.counted & (sample.time < last)
     if not used.any():
         raise CJEError("no event before tau", where="tau", value=tau)
     if g[used].min() <= 0:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from cje.errors import CJEError
 from cje.inference.intervals import Interval, check_level
 from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import km_influence
@@ -16,6 +15,8 @@ from cje.survival.bands import gaussian_draws
 from cje.survival.censoring import censoring_findings
 from cje.survival.result import MetricEstimate
 from cje.survival.sample import (
+    check_choice,
+    check_count,
     check_events,
     check_informative,
     check_matrix,
@@ -69,10 +70,8 @@ def d_calibration(
     survival = check_probabilities(survival_probs, "survival_probs", n)
     weight = check_weights(sample_weight, n)
     check_informative(event, weight)
-    if not isinstance(n_bins, int) or n_bins < 2:
-        raise CJEError("n_bins must be an integer of at least 2", where="n_bins", value=n_bins)
-    if test not in ("robust", "pearson"):
-        raise CJEError("unknown test", where="test", value=test, hint="use 'robust' or 'pearson'")
+    check_count(n_bins, "n_bins", "n_bins must be an integer of at least 2", most=1000)
+    check_choice(test, "test", "unknown test", ("robust", "pearson"))
     mass = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
     rows = _spread(survival, event, n_bins)
     share = mass @ rows

@@ -14,6 +14,7 @@ from cje.kernels.kaplan_meier import pseudo_observations
 from cje.survival.censoring import censoring_findings
 from cje.survival.result import MetricEstimate, log_interval, standard_error
 from cje.survival.sample import (
+    check_choice,
     check_events,
     check_horizon,
     check_informative,
@@ -85,13 +86,11 @@ def calibration_in_the_large(
     mass = np.ones(n) if weight is None else weight
     check_informative(event, weight)
     observed = float(mass @ event)
-    if expected == "cumulative_hazard":
+    choices = ("cumulative_hazard", "one_minus_survival")
+    if check_choice(expected, "expected", "unknown expectation", choices) == choices[0]:
         hazard, findings = _cumulative_hazard(survival, event)
-    elif expected == "one_minus_survival":
-        hazard, findings = 1.0 - survival, (_wrong_expectation(),)
     else:
-        raise CJEError("unknown expectation", where="expected", value=expected,
-                       hint="use 'cumulative_hazard' or 'one_minus_survival'")  # fmt: skip
+        hazard, findings = 1.0 - survival, (_wrong_expectation(),)
     total = float(mass @ hazard)
     if total <= 0:
         raise CJEError("the model expects no events at all", where="survival_probs",

@@ -18,7 +18,7 @@ from cje.kernels.kaplan_meier import censoring_influence, censoring_survival, ps
 from cje.kernels.local_linear import LocalLinear, cell_means, local_linear, smoother_matrix
 from cje.kernels.smooth import natural_spline_basis
 from cje.survival.censoring import spline_of_risk
-from cje.survival.sample import SurvivalSample, check_frac
+from cje.survival.sample import SurvivalSample, check_choice, check_frac
 from cje.survival.slope import from_survival
 
 __all__ = ["METHODS", "Method", "ObservedRisk", "observed_risk"]
@@ -60,11 +60,8 @@ def observed_risk(
 ) -> ObservedRisk:
     """Estimate the observed risk by the method named; see `integrated_calibration_index`."""
     check_frac(frac)
-    if method == "cox_rcs":
+    if check_choice(method, "method", "unknown method", METHODS) == "cox_rcs":
         return _cox_rcs(survival, sample, horizon, frac, knots)
-    if method not in METHODS:
-        raise CJEError("unknown method", where="method", value=method,
-                       hint=f"use one of {', '.join(METHODS)}")  # fmt: skip
     prepared = local_linear(1.0 - survival, sample.mass, frac=frac)
     outcome, weight = _OUTCOMES[method](sample, horizon)
     curve = smooth_outcome(prepared, outcome, weight)
@@ -202,7 +199,7 @@ def _cox_rcs(
     survival: FloatArray, sample: SurvivalSample, horizon: float, frac: float, n_knots: int
 ) -> ObservedRisk:
     """Cox regression on a restricted cubic spline of cloglog risk; delta-method covariance."""
-    if n_knots not in (3, 4, 5):
+    if not isinstance(n_knots, int) or n_knots not in (3, 4, 5):
         raise CJEError("cox_rcs takes 3, 4 or 5 knots", where="knots", value=n_knots)
     prepared = local_linear(1.0 - survival, sample.mass, frac=frac)
     # survival below 1e-15 cannot be told from 0 on the risk scale of the grid
@@ -218,9 +215,10 @@ def _cox_rcs(
     )
     scale = basis.std(axis=0)
     sets = risk_sets(sample.time, sample.event)
-    fit = cox_fit(basis / scale, sets, sample.weight, ridge=1e-8)
+    unit = float(sample.mass.mean())
+    fit = cox_fit(basis / scale, sets, sample.weight, ridge=1e-8 * unit)
     # where the risks order the events perfectly the likelihood rises for ever, ever more flatly
-    if not fit.converged or float(np.linalg.eigvalsh(fit.information)[0]) < 1e-6:
+    if not fit.converged or float(np.linalg.eigvalsh(fit.information)[0]) < 1e-6 * unit:
         raise CJEError("the Cox spline has no finite estimate", where="method='cox_rcs'",
                        value=f"{sample.n_events} events", hint="use fewer knots")  # fmt: skip
     log_hazard, influence = cox_hazard_influence(

@@ -13,7 +13,14 @@ from cje.kernels.arrays import BoolArray, FloatArray
 from cje.survival.discrimination import harrell_c
 from cje.survival.ici import integrated_calibration_index
 from cje.survival.in_the_large import calibration_in_the_large
-from cje.survival.sample import check_horizon, check_real, survival_sample
+from cje.survival.sample import (
+    check_count,
+    check_horizon,
+    check_probabilities,
+    check_real,
+    check_seed,
+    survival_sample,
+)
 from cje.survival.slope import calibration_slope, from_survival
 
 __all__ = ["OptimismCorrected", "SurvivalModel", "optimism_corrected"]
@@ -57,9 +64,18 @@ def own_survival(
     for start in range(0, len(order), max_columns):
         rows = order[start : start + max_columns]
         distinct, column = np.unique(time[rows], return_inverse=True)
-        matrix = model.predict_survival(x[rows], distinct)
+        matrix = _predicted(model, x[rows], distinct)
         out[rows] = matrix[np.arange(len(rows)), column]
     return out
+
+
+def _predicted(model: SurvivalModel, x: FloatArray, times: FloatArray) -> FloatArray:
+    """The model's survival matrix, which may be anybody's: checked."""
+    matrix = check_probabilities(model.predict_survival(x, times), "predict_survival", ndim=2)
+    if matrix.shape != (len(x), len(times)):
+        raise CJEError("predict_survival must give one row a subject and one column a time",
+                       value=matrix.shape, hint=f"expected {(len(x), len(times))}")  # fmt: skip
+    return matrix
 
 
 def model_metrics(
@@ -70,7 +86,7 @@ def model_metrics(
     The risk is ``model.predict_log_risk(x)`` where the model has one, else cloglog of its survival
     at the horizon.
     """
-    at_t = model.predict_survival(x, np.array([horizon]))[:, 0]
+    at_t = _predicted(model, x, np.array([horizon]))[:, 0]
     own_score = getattr(model, "predict_log_risk", None)
     score = from_survival(at_t) if own_score is None else np.asarray(own_score(x))
     return {
@@ -108,17 +124,19 @@ def optimism_corrected(
     dict
         ``in_the_large``, ``slope``, ``ici``, ``c``.
     """
+    if not callable(make_model) or not hasattr(make_model(), "fit"):
+        raise CJEError("make_model must return a fresh model when called", value=make_model)
     sample = survival_sample(event_times, event_indicators)
     horizon = check_horizon(time_horizon, sample)
-    if n_bootstrap < 2:
-        raise CJEError("at least two bootstrap samples are needed", where="n_bootstrap",
-                       value=n_bootstrap)  # fmt: skip
+    check_count(n_bootstrap, "n_bootstrap", "at least two bootstrap samples are needed")
+    rng = check_seed(seed)
     covariates = check_real(x, "x", n=len(sample), ndim=2)
-    time, event = sample.time, sample.event
+    # rows that tie in everything are alike: the order the rows came in moves no bootstrap sample
+    order = np.lexsort((*covariates.T, sample.event, sample.time))
+    covariates, time, event = covariates[order], sample.time[order], sample.event[order]
     apparent = model_metrics(
         make_model().fit(covariates, time, event), covariates, time, event, horizon
     )
-    rng = np.random.default_rng(seed)
     gaps: dict[str, list[float]] = {name: [] for name in apparent}
     for draw in range(n_bootstrap):
         rows = rng.integers(0, len(time), len(time))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.data.arrays import float_array
+from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_baseline, risk_sets
 from cje.kernels.kaplan_meier import StepFunction
@@ -26,16 +28,29 @@ class BaselineHazard:
     def at(self, t: ArrayLike) -> FloatArray:
         """Cumulative hazard at `t`."""
         step = StepFunction(self.times, self.cumulative, 0.0)
-        return step.at(np.asarray(t, dtype=np.float64))
+        when = float_array("times", t)
+        if np.isnan(when).any():
+            raise CJEError("a time is NaN", where="times")
+        return step.at(when)
 
-    def survival(self, log_risk: FloatArray, times: ArrayLike) -> FloatArray:
+    def survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
         """S(t|x) = exp(-H0(t) exp(log_risk)) for each subject (rows) and time (columns)."""
-        exponent = np.exp(np.clip(log_risk, -500, 500))
-        return np.asarray(np.exp(-np.outer(exponent, self.at(times))))
+        eta = check_real(log_risk, "log_risk")
+        return _survival(eta[:, None] + self._log_at(times))
 
-    def own_survival(self, log_risk: FloatArray, times: FloatArray) -> FloatArray:
+    def own_survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
         """S(T_i|x_i): each subject at its own time."""
-        return np.asarray(np.exp(-self.at(times) * np.exp(np.clip(log_risk, -500, 500))))
+        log_hazard = self._log_at(check_real(times, "times"))
+        return _survival(check_real(log_risk, "log_risk", n=len(log_hazard)) + log_hazard)
+
+    def _log_at(self, times: ArrayLike) -> FloatArray:
+        with np.errstate(divide="ignore"):  # before the first event the hazard is nothing
+            return np.atleast_1d(np.log(self.at(times)))
+
+
+def _survival(log_hazard: FloatArray) -> FloatArray:
+    """exp(-H) from log H, whose ends leave nobody and everybody."""
+    return np.asarray(np.exp(-np.exp(np.clip(log_hazard, -750.0, 700.0))))
 
 
 def fit_baseline(
@@ -44,10 +59,15 @@ def fit_baseline(
     """Breslow's baseline (Efron's form at ties) given log-hazards, from the *training* data.
 
     The log-hazards must belong to the rows that carry the times: a baseline built with any other
-    rows' risks is not the model's.
+    rows' risks is not the model's. They must lie within 300 of each other and 400 of zero, where
+    hazards can still be told from nothing and added up.
     """
     sample = survival_sample(event_times, event_indicators)
     eta = check_real(log_risk, "log_risk", n=len(sample))
+    if eta.max() - eta.min() > 300 or np.abs(eta).max() > 400:
+        raise CJEError("log_risk spans hazards that cannot be added up", where="log_risk",
+                       value=(float(eta.min()), float(eta.max())),
+                       hint="pass log-hazards, less their mean")  # fmt: skip
     times, cumulative = cox_baseline(risk_sets(sample.time, sample.event), eta)
     return BaselineHazard(times, cumulative)
 
@@ -61,13 +81,13 @@ class Recalibration:
 
     def log_risk(self, log_risk: ArrayLike) -> FloatArray:
         """Recalibrated risk on the log-hazard scale."""
-        return self.slope * np.asarray(log_risk, dtype=np.float64)
+        return self.slope * check_real(log_risk, "log_risk")
 
     def survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
         """Recalibrated survival, subjects by times."""
         return self.baseline.survival(self.log_risk(log_risk), times)
 
-    def own_survival(self, log_risk: ArrayLike, times: FloatArray) -> FloatArray:
+    def own_survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
         """Recalibrated survival of each subject at its own time."""
         return self.baseline.own_survival(self.log_risk(log_risk), times)
 

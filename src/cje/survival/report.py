@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cje.errors import CJEError
 from cje.report import (
     Answer,
     CurvePart,
@@ -52,6 +53,8 @@ def survival_report(
     >>> "more events happen than are predicted" in page
     True
     """
+    if not isinstance(metrics, Sequence) or not all(isinstance(m, MetricEstimate) for m in metrics):
+        raise CJEError("metrics must be a list of this package's results", value=metrics)
     ratios = [m for m in metrics if m.name in _PERFECT_IS_ONE]
     curves = [m for m in metrics if isinstance(m, CalibrationIndex)]
     parts: list[Part] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 from cje.inference.finding import Finding
 from cje.inference.intervals import Interval, check_level
@@ -109,5 +109,5 @@ def logit_interval(value: float, se: float, level: float, pairs: int) -> Interva
         return Interval(*ends, level, "exact")
     half = _z(level) * se / (value * (1 - value))
     centre = np.log(value / (1 - value))
-    low, high = 1 / (1 + np.exp(-(centre - half))), 1 / (1 + np.exp(-(centre + half)))
-    return Interval(float(low), float(high), level, "logit")
+    low, high = float(expit(centre - half)), float(expit(centre + half))
+    return Interval(low, high, level, "logit")

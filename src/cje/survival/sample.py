@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +16,27 @@ from cje.kernels.arrays import BoolArray, FloatArray
 __all__ = [
     "SurvivalSample",
     "censoring_reference",
+    "check_choice",
+    "check_count",
     "check_events",
     "check_frac",
     "check_horizon",
     "check_informative",
     "check_matrix",
+    "check_number",
     "check_probabilities",
     "check_real",
+    "check_scores",
+    "check_seed",
     "check_times",
     "check_weights",
     "open_unit",
     "survival_sample",
 ]
+
+_LARGEST_FLOAT = float(np.finfo(np.float64).max)
+_LARGEST = 1e100  # squares and products of times, weights and scores stay finite
+_SMALLEST_SHARE = 1e-12  # of the largest weight; what is less is lost when they are added up
 
 
 @dataclass(frozen=True)
@@ -139,9 +149,38 @@ def check_weights(values: ArrayLike | None, n: int) -> FloatArray | None:
     if values is None:
         return None
     array = check_real(values, "sample_weight", n=n)
-    if array.min() < 0 or array.sum() <= 0:
-        raise CJEError("sample_weight must be non-negative, with a positive sum", value=array.min())
+    least, most = float(array.min(initial=0.0)), float(array.max(initial=0.0))
+    if least < 0 or most <= 0:
+        raise CJEError("sample_weight must be non-negative, with a positive sum", value=least)
+    if not 1 / _LARGEST <= most <= _LARGEST:
+        raise CJEError("sample_weight cannot be added up at this size", value=most,
+                       hint="divide the weights by their mean")  # fmt: skip
+    _refuse(
+        array,
+        (array > 0) & (array < _SMALLEST_SHARE * most),
+        "sample_weight is lost in rounding beside the largest weight",
+        "give such rows weight 0 to leave them out",
+    )
     return array
+
+
+def check_scores(values: ArrayLike, n: int) -> tuple[FloatArray, float]:
+    """Risk scores that differ, and their standard deviation, by which a fit is scaled."""
+    score = check_real(values, "risk_scores", n=n)
+    _refuse(
+        score,
+        np.abs(score) > _LARGEST,
+        "risk_scores are too large to be log-hazards",
+        "from_survival gives scores on that scale",
+    )
+    spread = float(score.std())
+    if not spread > 1e-12 * max(1.0, float(np.abs(score).max())):
+        raise CJEError(
+            "every risk score is the same: the calibration slope is not defined",
+            where="risk_scores",
+            value=float(score[0]),
+        )
+    return score, spread
 
 
 def survival_sample(
@@ -167,6 +206,7 @@ def survival_sample(
         raise CJEError(
             "event_times must not be negative", where=f"row {bad[0]}", value=float(time[bad[0]])
         )
+    _refuse(time, time > _LARGEST, "event_times are too large", "count in a larger unit of time")
     if need_events:
         check_informative(event, weight)
     return SurvivalSample(time, event, weight)
@@ -176,7 +216,11 @@ def censoring_reference(
     given: tuple[ArrayLike, ArrayLike] | None,
 ) -> SurvivalSample | None:
     """The (times, events) whose censoring distribution is to be used, checked; None stays None."""
-    return None if given is None else survival_sample(*given, need_events=False)
+    if given is None:
+        return None
+    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
+        raise CJEError("censoring_sample must be a pair (times, events)", value=given)
+    return survival_sample(*given, need_events=False)
 
 
 def check_informative(event: BoolArray, weight: FloatArray | None) -> None:
@@ -196,9 +240,7 @@ def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horiz
     """A positive horizon inside the follow-up; None means the median event time."""
     if horizon is None:
         return sample.median_event_time()
-    if not isinstance(horizon, (int, float, np.integer, np.floating)) or not np.isfinite(horizon):
-        raise CJEError("the horizon must be a finite number", where=where, value=horizon)
-    t = float(horizon)
+    t = check_number(horizon, "the horizon", where)
     counted = sample.counted
     last = float(sample.time[counted].max())
     if t <= 0 or t > last:
@@ -217,6 +259,36 @@ def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horiz
             hint=f"the first event is at {events.min():.6g}",
         )
     return t
+
+
+def check_number(value: Any, name: str, where: str) -> float:
+    """`value` as a finite float."""
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    if not number or not abs(value) <= _LARGEST_FLOAT:
+        raise CJEError(f"{name} must be a finite number", where=where, value=value)
+    return float(value)
+
+
+def check_count(value: Any, name: str, what: str, *, least: int = 2, most: int = 1_000_000) -> int:
+    """`value` as an int between `least` and `most`; `what` says why it must be."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise CJEError(what, where=name, value=value, hint=f"a whole number up to {most:,}")
+    return int(value)
+
+
+def check_choice(value: Any, name: str, what: str, choices: Sequence[str]) -> str:
+    """`value`, one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise CJEError(what, where=name, value=value, hint=f"use one of {', '.join(choices)}")
+    return value
+
+
+def check_seed(seed: Any) -> np.random.Generator:
+    """A generator that starts at `seed`."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise CJEError("the seed must be a whole number from 0 on", where="seed", value=seed)
+    return np.random.default_rng(seed)
 
 
 def check_times(times: ArrayLike, sample: SurvivalSample) -> FloatArray:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, cox_score_residuals, risk_sets
 from cje.survival.result import MetricEstimate, normal_interval, standard_error
-from cje.survival.sample import check_probabilities, check_real, open_unit, survival_sample
+from cje.survival.sample import (
+    check_number,
+    check_probabilities,
+    check_real,
+    check_scores,
+    open_unit,
+    survival_sample,
+)
 
 __all__ = ["calibration_slope", "from_survival"]
 
@@ -36,19 +44,22 @@ def from_survival(
     >>> from_survival([np.exp(-1.0), np.exp(-np.e)]).round(6).tolist()
     [0.0, 1.0]
     """
-    values: ArrayLike = survival
-    if np.ndim(survival) == 2:
+    values: ArrayLike = float_array("survival", survival)
+    if np.ndim(values) == 2:
         if times is None or t0 is None:
             raise CJEError("a survival matrix needs `times` and `t0`", where="from_survival")
-        matrix = check_real(survival, "survival", ndim=2)
+        matrix = check_real(values, "survival", ndim=2)
         grid = check_real(times, "times", n=matrix.shape[1])
         if np.any(np.diff(grid) <= 0):
             raise CJEError("`times` must increase", where="from_survival", value=grid)
-        column = int(np.searchsorted(grid, t0, side="right")) - 1
+        at = check_number(t0, "t0", "from_survival")
+        column = int(np.searchsorted(grid, at, side="right")) - 1
         if column < 0:
             raise CJEError("t0 lies before the first of `times`", where="from_survival", value=t0)
         values = matrix[:, column]
     probability = check_probabilities(values, "survival")
+    if len(probability) == 0:
+        raise CJEError("there are no rows", where="from_survival")
     return np.asarray(np.log(-np.log(open_unit(probability))))
 
 
@@ -83,20 +94,13 @@ def calibration_slope(
     Royston & Altman (2013), BMC Med Res Methodol 13, 33.
     """
     sample = survival_sample(event_times, event_indicators, sample_weight)
-    score = check_real(risk_scores, "risk_scores", n=len(sample))
+    score, spread = check_scores(risk_scores, len(sample))
     x = score[:, None]
-    spread = float(score.std())
-    if not spread > 1e-12 * max(1.0, float(np.abs(score).max())):
-        raise CJEError(
-            "every risk score is the same: the calibration slope is not defined",
-            where="risk_scores",
-            value=float(score[0]),
-        )
     sets = risk_sets(sample.time, sample.event)
     fit = cox_fit(x / spread, sets, sample.weight)  # scaled: the step size is then of order one
     beta = float(fit.beta[0]) / spread
     # Where the scores order the events perfectly the likelihood rises for ever, ever more flatly.
-    if not fit.converged or float(fit.information[0, 0]) < 1e-6:
+    if not fit.converged or float(fit.information[0, 0]) < 1e-6 * float(sample.mass.mean()):
         raise CJEError(
             "the calibration slope is infinite: the risk scores order the events perfectly",
             where="risk_scores",
