@@ -341,6 +341,13 @@ def test_a_score_far_outside_the_unit_interval_has_the_nearest_probability():
             fit.predict(bad)
 
 
+@pytest.mark.parametrize("test", [c.kolmogorov_smirnov_test, c.kuiper_test])
+def test_scores_next_to_zero_have_a_p_value(test):
+    assert test([0], [5e-324]).p_value == 1.0
+    assert test([1], [5e-324]).p_value == 0.0
+    assert sup_survival(0.15) == 1.0
+
+
 RUBBISH = [None, "text", 7, {}, [], [None] * 30, [{}] * 30, ["a"] * 30, [[1], [2, 3]], np.nan]
 
 

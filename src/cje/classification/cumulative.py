@@ -64,7 +64,7 @@ def _null_sd(p: FloatArray, w: FloatArray | None) -> float:
 
 def sup_survival(x: float) -> float:
     """P(max |B| > x) for Brownian motion B on [0, 1]."""
-    if x <= 0.0:
+    if x < 0.15:  # the probability of a smaller maximum is below the last bit
         return 1.0
     k = np.arange(50)
     terms = (-1.0) ** k / (2 * k + 1) * np.exp(-(((2 * k + 1) * np.pi / x) ** 2) / 8.0)
