@@ -348,6 +348,14 @@ def test_scores_next_to_zero_have_a_p_value(test):
     assert sup_survival(0.15) == 1.0
 
 
+def test_the_tail_of_the_largest_excursion_falls_to_nothing():
+    tail = [sup_survival(x) for x in (1.0, 1.0 + 1e-12, 3.0, 8.0, 30.0, 1e3, 1e160)]
+    assert tail[0] == pytest.approx(tail[1], abs=1e-10)
+    assert tail[2:4] == pytest.approx([4 * ndtr(-3.0), 4 * ndtr(-8.0)], rel=1e-12)
+    assert tail == sorted(tail, reverse=True)
+    assert tail[-1] == 0.0
+
+
 RUBBISH = [None, "text", 7, {}, [], [None] * 30, [{}] * 30, ["a"] * 30, [[1], [2, 3]], np.nan]
 
 

@@ -67,6 +67,8 @@ def sup_survival(x: float) -> float:
     if x < 0.15:  # the probability of a smaller maximum is below the last bit
         return 1.0
     k = np.arange(50)
+    if x > 1.0:  # by reflection: the other series needs more terms the larger x is
+        return float(4.0 * ((-1.0) ** k * ndtr(-(2 * k + 1) * x)).sum())
     terms = (-1.0) ** k / (2 * k + 1) * np.exp(-(((2 * k + 1) * np.pi / x) ** 2) / 8.0)
     return float(np.clip(1.0 - 4.0 / np.pi * terms.sum(), 0.0, 1.0))
 
