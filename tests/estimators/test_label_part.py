@@ -63,7 +63,7 @@ def test_the_correction_is_a_weighted_mean_residual_and_its_influence_sums_to_ne
         omega = problem.logged.weights[rows, k] / problem.logged.propensity[rows]
         assert term.correction[k] == pytest.approx(np.average(residual, weights=omega))
     np.testing.assert_allclose(term.shares.sum(axis=0), 1.0)
-    influence = term.influence(term.residual)
+    influence = term.jackknife(term.residual)
     spread = np.sqrt((influence**2).sum(axis=0))
     assert (np.abs(influence.sum(axis=0)) < 0.2 * spread).all()
 

@@ -32,9 +32,6 @@ from cje.kernels.clusters import cluster_sums
 __all__ = ["LabelTerm", "Reach", "label_term", "through_calibration"]
 
 
-_MAX_LEVERAGE = 0.9
-
-
 @dataclass(frozen=True)
 class LabelTerm:
     """The label part for K policies.
@@ -92,20 +89,12 @@ class LabelTerm:
         """(K,) weighted means of pseudo-labels: the estimates."""
         return np.asarray((self.weight * pseudo).sum(axis=0))
 
-    def influence(self, pseudo: FloatArray) -> FloatArray:
-        """(G, K) influence of the labels on the weighted means of pseudo-labels, by prompt.
-
-        A label of share w pulls the mean towards itself: its residual is too small by about
-        sqrt(1 - w), which is made good (HC2; MacKinnon & White 1985).
-        """
-        rows = self.weight * (pseudo - self.mean(pseudo))
-        rows = rows / np.sqrt(1.0 - np.minimum(self.weight, _MAX_LEVERAGE))
-        return self.by_prompt(rows)
-
     def jackknife(self, pseudo: FloatArray) -> FloatArray:
         """(G, K) delete-one-prompt jackknife of the weighted means of pseudo-labels, by prompt.
 
-        The fold models stay as they are; what labels do through them is `through_calibration`.
+        A label of share w moves the mean by w (x - mean) / (1 - w): heavy labels, whose residuals
+        they shrink themselves, count in full (HC3; MacKinnon & White 1985). The fold models stay as
+        they are; what labels do through them is `through_calibration`.
         """
         prompts, left = self.left_means(pseudo)
         out = np.zeros((self.n_clusters, left.shape[1]))
