@@ -161,6 +161,7 @@ def plan_study(
     >>> design.n_labels < 400 < design.n_prompts  # 400 labels alone would need no judge
     True
     """
+    _check_parts(quality, goal)
     fewest = 1 if goal.kind == "value" else 2
     if not is_number(n_policies) or n_policies < fewest:
         least = "one policy" if goal.kind == "value" else "two policies: it plans a difference"
@@ -197,9 +198,16 @@ def achieved(
     n_policies: int = 2,
 ) -> Design:
     """What a given number of prompts and labels achieves."""
+    _check_parts(quality, goal)
     if not (is_number(n_labels) and is_number(n_prompts) and 2 <= n_labels <= n_prompts):
         raise CJEError("labels must be at least 2 and at most the prompts", value=n_labels)
     return _describe(quality, goal, costs or UnitCosts(), n_prompts, n_labels, n_policies)
+
+
+def _check_parts(quality: JudgeQuality, goal: Goal) -> None:
+    for value, kind in ((quality, JudgeQuality), (goal, Goal)):
+        if not isinstance(value, kind):
+            raise CJEError(f"a plan needs a {kind.__name__}", value=value)
 
 
 def _parts(quality: JudgeQuality, goal: Goal) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,19 @@ from numpy.typing import ArrayLike
 
 from cje.data.arrays import float_array
 from cje.errors import CJEError
-from cje.kernels.arrays import BoolArray, FloatArray
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["bool_array", "finite_column", "finite_vector", "float_array", "is_number", "n_rows"]
+__all__ = [
+    "bool_array",
+    "finite_column",
+    "finite_vector",
+    "float_array",
+    "fold_column",
+    "is_number",
+    "n_rows",
+]
+
+_LARGEST = sys.float_info.max
 
 
 def finite_column(name: str, values: ArrayLike, n: int, *, largest: float = 1e100) -> FloatArray:
@@ -58,7 +69,18 @@ def is_number(value: Any) -> bool:
     """A finite int or float, Python's or NumPy's."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return bool(-np.inf < value < np.inf)
+    return bool(-_LARGEST <= value <= _LARGEST)  # a whole number may be larger than any float
+
+
+def fold_column(name: str, values: ArrayLike, n: int) -> IntArray:
+    """The fold of each of `n` rows: one integer a row."""
+    try:
+        folds = np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise CJEError(f"{name} must hold one integer a row", value=values) from error
+    if folds.shape != (n,) or folds.dtype.kind not in "iu":
+        raise CJEError(f"{name} must hold one integer a row", value=folds.shape)
+    return folds
 
 
 def n_rows(name: str, values: ArrayLike) -> int:

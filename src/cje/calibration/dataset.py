@@ -139,6 +139,8 @@ def calibrate_from_raw_data(
 
 def refuse_reward_field(judge_field: str) -> None:
     """The seed's guard: raw scores must not be read from where calibrated ones are written."""
+    if not isinstance(judge_field, str):
+        raise CJEError("a field is named by text", value=judge_field)
     if judge_field in ("reward", "rewards"):
         raise CJEError(
             f"Judge field '{judge_field}' not allowed",
@@ -148,6 +150,8 @@ def refuse_reward_field(judge_field: str) -> None:
 
 
 def _column(dataset: Dataset, name: str) -> FloatArray:
+    if not isinstance(name, str):
+        raise CJEError("a column is named by text", value=name)
     if name == "judge_score":
         return dataset.judge_score
     if name == "oracle_label":

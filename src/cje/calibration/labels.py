@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.calibration.checks import finite_column
+from cje.calibration.checks import finite_column, float_array, fold_column
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["LabelTable", "Rows"]
 
 _PROBE = 256
+_MOST_FOLDS = 10**6
 
 
 class Rows(NamedTuple):
@@ -65,7 +66,10 @@ class LabelTable:
         w = np.ones(n) if weights is None else finite_column("weights", weights, n)
         if (w < 0).any() or not w.sum() > 0:
             raise CJEError("Sample weights must be non-negative and not all zero")
-        order = _canonical_order(scores, labels, weights, covariates, folds)
+        covariates = None if covariates is None else _read_covariates(covariates, n)
+        folds = None if folds is None else fold_column("folds", folds, n)
+        keys = None if weights is None else w
+        order = _canonical_order(scores, labels, keys, covariates, folds)
         scores = scores[order]
         if covariates is None:
             cell = np.cumsum(np.diff(scores, prepend=scores[0]) != 0)
@@ -105,12 +109,21 @@ class LabelTable:
 
     def reweighted(self, factors: FloatArray) -> LabelTable:
         """Row weights multiplied by `factors`, given in the caller's row order."""
-        return self._with_weights(self.weights * np.asarray(factors, dtype=np.float64)[self.order])
+        given = finite_column("weights", factors, len(self.scores))
+        if given.min() < 0.0:
+            raise CJEError("Sample weights must be non-negative", value=float(given.min()))
+        return self._with_weights(self.weights * given[self.order])
 
     def without(self, rows: IntArray) -> LabelTable:
         """The named rows of the caller left out."""
-        factors = np.ones(len(self.scores))
-        factors[rows] = 0.0
+        factors, index = np.ones(len(self.scores)), np.asarray(rows)
+        inside = index.dtype.kind in "iu" and ((index >= 0) & (index < len(factors))).all()
+        if index.size and not inside:
+            raise CJEError(
+                "rows to leave out must be numbers of labelled rows", value=rows,
+                hint=f"there are {len(factors)} of them",
+            )  # fmt: skip
+        factors[index.astype(np.int64)] = 0.0
         return self.reweighted(factors)
 
     def without_fold(self, fold: int) -> LabelTable:
@@ -157,7 +170,20 @@ def _canonical_order(
     return np.lexsort([*keys, labels, scores])
 
 
+def _read_covariates(given: FloatArray, n: int) -> FloatArray:
+    table = float_array("covariates", given)
+    if table.ndim != 2 or len(table) != n:
+        raise CJEError("covariates must have one row a label", value=table.shape)
+    for column in table.T:
+        finite_column("covariates", column, n)
+    return table
+
+
 def _count_folds(folds: IntArray | None, n_folds: int | None) -> int:
+    if n_folds is not None:
+        whole = isinstance(n_folds, int | np.integer) and not isinstance(n_folds, bool)
+        if not whole or not 0 <= n_folds <= _MOST_FOLDS:
+            raise CJEError("n_folds must be a whole number", value=n_folds)
     if folds is None:
         return 0
     top = int(folds.max()) + 1

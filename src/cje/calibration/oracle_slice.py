@@ -13,7 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import bool_array, finite_column, float_array, is_number, n_rows
+from cje.calibration.checks import (
+    bool_array,
+    finite_column,
+    float_array,
+    fold_column,
+    is_number,
+    n_rows,
+)
 from cje.calibration.simcal import SimcalConfig, SIMCalibrator
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
@@ -120,6 +127,8 @@ def augmentation(
     """
     labelled = bool_array("is_labelled", is_labelled)
     n = n_rows("is_labelled", labelled)
+    if labelled.ndim != 1:
+        raise CJEError("is_labelled must have one value a row", value=labelled.shape)
     y = float_array("labels", labels)
     if y.shape != (n,):
         raise CJEError("labels must have one value a row", value=y.shape)
@@ -167,9 +176,7 @@ def weight_given_score(
     if fold_ids is None:
         projected, _ = SIMCalibrator(_PROJECTION).fit_transform(w, x)
         return np.asarray(projected * w.mean())
-    folds = np.asarray(fold_ids)
-    if folds.shape != (n,) or folds.dtype.kind not in "iu":
-        raise CJEError("fold_ids must hold one integer a row", value=folds.shape)
+    folds = fold_column("fold_ids", fold_ids, n)
     out = np.empty(n)
     for fold in np.unique(folds):
         held = folds == fold

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cje.calibration.checks import finite_column, float_array, n_rows
+from cje.calibration.checks import finite_column, float_array, fold_column, n_rows
 from cje.calibration.first_stage import FirstStage, fit_first_stage
 from cje.calibration.labels import LabelTable, Rows
 from cje.calibration.selection import (
@@ -139,7 +139,9 @@ class CrossFittedRewardModel:
         self, scores: FloatArray, fold_ids: IntArray, covariates: FloatArray | None = None
     ) -> FloatArray:
         """Reward of every row under the model that did not see the row's fold."""
-        scores, fold_ids = _all_finite("scores", scores, 1), self._folds(fold_ids, scores)
+        scores = _all_finite("scores", scores, 1)
+        fold_ids = self._folds(fold_ids, scores)
+        covariates = self.full._covariates(covariates, len(scores))
         out = np.empty(len(scores))
         for k, rows in _rows_by_fold(fold_ids, self.n_folds):
             part = None if covariates is None else covariates[rows]
@@ -163,7 +165,9 @@ class CrossFittedRewardModel:
         """S (monotone) or g(S, X) (two-stage), of the all-data or of each row's fold model."""
         if fold_ids is None:
             return self.full.index(scores, covariates)
-        scores, fold_ids = _all_finite("scores", scores, 1), self._folds(fold_ids, scores)
+        scores = _all_finite("scores", scores, 1)
+        fold_ids = self._folds(fold_ids, scores)
+        covariates = self.full._covariates(covariates, len(scores))
         out = np.empty(len(scores))
         for k, rows in _rows_by_fold(fold_ids, self.n_folds):
             part = None if covariates is None else covariates[rows]
@@ -172,9 +176,7 @@ class CrossFittedRewardModel:
 
     def _folds(self, given: IntArray, scores: FloatArray) -> IntArray:
         """The fold of each row, one that has a model."""
-        folds = np.asarray(given)
-        if folds.shape != np.shape(scores) or folds.dtype.kind not in "iu":
-            raise CJEError("fold_ids must hold one integer a row", value=folds.shape)
+        folds = fold_column("fold_ids", given, len(scores))
         if folds.size and not (folds.min() >= 0 and folds.max() < self.n_folds):
             raise CJEError(
                 f"fold_ids must name the {self.n_folds} folds of the fit",
@@ -254,7 +256,7 @@ def fit_reward_model(
     >>> model.predict(np.array([0., .4, .65])).round(6).tolist()
     [0.0, 0.4, 0.7]
     """
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         raise CJEError("Unknown calibration mode", value=mode, hint=f"one of {', '.join(MODES)}")
     n = n_rows("scores", scores)
     scores, labels = finite_column("scores", scores, n), finite_column("labels", labels, n)

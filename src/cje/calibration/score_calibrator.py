@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cje.calibration.checks import finite_vector, float_array, n_rows
+from cje.calibration.checks import finite_vector, float_array, fold_column, n_rows
 from cje.calibration.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.calibration.selection import MIN_LABELS_TWO_STAGE
 from cje.data.folds import get_content_folds
@@ -230,9 +230,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[IntArray, int]:
         if folds is None:
             return folds_from_cv(self.cv, columns, self.random_seed)
-        fold_ids = np.asarray(folds)
-        if fold_ids.shape != columns[0].shape or fold_ids.dtype.kind not in "iu":
-            raise CJEError("folds must hold one integer a row", value=fold_ids.shape)
+        fold_ids = fold_column("folds", folds, len(columns[0]))
         return fold_ids.astype(np.int64), int(fold_ids.max()) + 1
 
     def _read_training(

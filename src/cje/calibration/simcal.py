@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import finite_column, float_array, is_number, n_rows
+from cje.calibration.checks import finite_column, float_array, fold_column, is_number, n_rows
 from cje.calibration.isotonic import pav_blocks
 from cje.calibration.score_cells import ScoreCells
 from cje.calibration.stacking import FoldGrid, Shape, baseline_share, choose_shape, variance_mixture
@@ -84,7 +84,7 @@ class SimcalConfig:
             raise CJEError("ridge_lambda must be a non-negative number", value=self.ridge_lambda)
         if not isinstance(self.n_folds, int | np.integer) or self.n_folds < 2:
             raise CJEError("n_folds must be an integer of at least 2", value=self.n_folds)
-        if self.objective not in OBJECTIVES:
+        if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
             raise CJEError("Unknown objective", value=self.objective, hint=" or ".join(OBJECTIVES))
         implied = self.implied_var_cap()
         if implied is not None and self.var_cap is not None and implied < self.var_cap:
@@ -325,9 +325,9 @@ class SIMCalibrator:
             if cells.has_ties:
                 return get_content_folds(columns, n_folds), n_folds
             return cells.cell % n_folds, n_folds
-        folds = np.asarray(fold_ids)
-        if folds.shape != (n,) or folds.dtype.kind not in "iu" or folds.min() < 0:
-            raise CJEError("fold_ids must hold one non-negative integer a row", value=folds.shape)
+        folds = fold_column("fold_ids", fold_ids, n)
+        if folds.min() < 0:
+            raise CJEError("fold_ids must not be negative", value=int(folds.min()))
         if folds.min() == folds.max():
             raise CJEError("fold_ids must name at least two folds", value=int(folds.min()))
         return folds.astype(np.int64), int(folds.max()) + 1

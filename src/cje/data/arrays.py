@@ -35,7 +35,7 @@ def float_array(name: str, values: ArrayLike) -> FloatArray:
         if given.dtype.kind in "cmM":  # NumPy would take the real part, or the clock's ticks
             raise TypeError("complex numbers or dates")
         return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise CJEError(f"{name} must hold numbers", value=_first_item(values)) from error
 
 
@@ -58,9 +58,14 @@ def float_column(name: str, values: ArrayLike, n: int) -> FloatArray:
 
 def int_column(name: str, values: ArrayLike, n: int) -> IntArray:
     """An integer column of n rows."""
-    given = np.asarray(values)
+    try:
+        given = np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise CJEError(f"{name} must hold whole numbers", value=_first_item(values)) from error
     if given.dtype.kind not in "iu":
-        whole = given.dtype.kind == "f" and bool((given == np.floor(given)).all())
+        whole = given.dtype.kind == "f" and bool(
+            ((given == np.floor(given)) & (np.abs(given) < 2.0**63)).all()
+        )
         if not whole:
             raise CJEError(f"{name} must hold whole numbers", value=_first_item(values))
     column = frozen(values, np.int64)

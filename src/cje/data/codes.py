@@ -158,9 +158,12 @@ class Codes:
             raise CJEError("a column of names must be a sequence", value=values)
         items = values.tolist() if isinstance(values, np.ndarray) else list(values)
         table: dict[Any, int] = {}
-        codes = np.fromiter(
-            (table.setdefault(item, len(table)) for item in items), np.int64, len(items)
-        )
+        try:
+            codes = np.fromiter(
+                (table.setdefault(item, len(table)) for item in items), np.int64, len(items)
+            )
+        except TypeError as error:  # a list or a mapping has no hash
+            raise CJEError("an id must be text or a whole number", value=items[0]) from error
         for item in table:
             if isinstance(item, bool) or not isinstance(item, str | int):
                 raise CJEError("an id must be text or a whole number", value=item)

@@ -158,6 +158,10 @@ def target_matrix(
     given: ArrayLike | Mapping[str, ArrayLike] | None, names: Sequence[str] | None, n: int
 ) -> tuple[FloatArray | None, tuple[str, ...]]:
     """The (n, K) matrix of target log-probabilities and its column names."""
+    if names is not None:
+        listed = isinstance(names, Sequence) and not isinstance(names, str)
+        if not listed or not all(isinstance(name, str) for name in names):
+            raise CJEError("target_policies must be a list of names", value=names)
     if given is None:
         if names:
             raise CJEError(
@@ -198,14 +202,26 @@ def target_matrix(
     return matrix, order
 
 
+def _named(what: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Columns under their names; none where nothing is given."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise CJEError(f"{what} must map names to columns", value=given)
+    return given
+
+
 def covariate_columns(given: Mapping[str, ArrayLike] | None, n: int) -> Mapping[str, FloatArray]:
     return MappingProxyType(
-        {name: float_column(f"covariate {name}", v, n) for name, v in (given or {}).items()}
+        {
+            name: float_column(f"covariate {name}", v, n)
+            for name, v in _named("covariates", given).items()
+        }
     )
 
 
 def group_columns(given: Mapping[str, Codes | Sequence[Any]] | None, n: int) -> Mapping[str, Codes]:
-    groups = {name: Codes.encode(values) for name, values in (given or {}).items()}
+    groups = {name: Codes.encode(values) for name, values in _named("groups", given).items()}
     for name, codes in groups.items():
         if len(codes) != n:
             raise CJEError(f"group {name} must have one value a row", value=len(codes))
@@ -215,6 +231,8 @@ def group_columns(given: Mapping[str, Codes | Sequence[Any]] | None, n: int) -> 
 def text_column(name: str, given: Sequence[str] | pl.Series | None, n: int) -> Strings | None:
     if given is None:
         return None
+    if not isinstance(given, Iterable):
+        raise CJEError(f"{name} must have one text a row", value=given)
     column = given if isinstance(given, Strings) else Strings(given)
     if len(column) != n:
         raise CJEError(f"{name} must have one text a row", value=len(column))
@@ -222,6 +240,8 @@ def text_column(name: str, given: Sequence[str] | pl.Series | None, n: int) -> S
 
 
 def check_rater_rows(labels: RaterLabels, n: int) -> None:
+    if not isinstance(labels, RaterLabels):
+        raise CJEError("rater_labels must be RaterLabels", value=labels)
     if len(labels) and (int(labels.row.min()) < 0 or int(labels.row.max()) >= n):
         raise CJEError(
             "rater_labels points at a row that does not exist", value=int(labels.row.max())

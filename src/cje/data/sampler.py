@@ -55,7 +55,12 @@ class PrecomputedSampler:
     """
 
     def __init__(self, dataset: Dataset, *, log_ratio_clip: float = LOG_RATIO_CLIP) -> None:
-        if not log_ratio_clip > 0:
+        from cje.data.dataset import Dataset
+
+        if not isinstance(dataset, Dataset):
+            raise CJEError("dataset must be a Dataset", value=type(dataset).__name__)
+        number = isinstance(log_ratio_clip, int | float | np.number)
+        if not (number and 0 < log_ratio_clip <= np.inf):
             raise CJEError("log_ratio_clip must be positive", value=log_ratio_clip)
         if dataset.base_policy_logprob is None or dataset.target_policy_logprobs is None:
             raise CJEError(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.data.arrays import float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
 
 __all__ = ["UNIT", "Scale", "infer_scale"]
+
+_LARGEST = 1e100  # of an end: the width, and its square, must stay finite
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,10 @@ class Scale:
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+        ends = (self.low, self.high)
+        numbers = all(isinstance(e, int | float | np.number) for e in ends)
+        # compared, not converted: a whole number may be larger than any float
+        if not (numbers and -_LARGEST <= self.low < self.high <= _LARGEST):
             raise CJEError(
                 "a scale needs two finite ends, the low one first",
                 value=(self.low, self.high),
@@ -59,12 +64,12 @@ class Scale:
 
     def to_unit(self, x: ArrayLike) -> FloatArray:
         """Map values on this scale to [0, 1] (no copy where the scale is [0, 1] already)."""
-        x = np.asarray(x, dtype=np.float64)
+        x = float_array("values", x)
         return x if self.is_unit else (x - self.low) / self.width
 
     def from_unit(self, u: ArrayLike) -> FloatArray:
         """Map values on [0, 1] back to this scale."""
-        u = np.asarray(u, dtype=np.float64)
+        u = float_array("values", u)
         return u if self.is_unit else self.low + u * self.width
 
     def spread_from_unit(self, u: ArrayLike) -> FloatArray:
@@ -98,7 +103,7 @@ class Scale:
             parts = tuple(given) if isinstance(given, tuple | list) else (given,)
         try:
             low, high = (float(part) for part in parts)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise CJEError(
                 "cannot read a scale", value=given, hint="write (low, high) or 'low-high', e.g. 1-5"
             ) from error

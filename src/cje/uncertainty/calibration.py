@@ -246,6 +246,11 @@ def apply_full_calibration(
     judge_scores: JudgeScores | Iterable[JudgeScore], iso_model: IsotonicCalibration, gamma: float
 ) -> CalibratedRewards:
     """Debiased means and scaled variances of every score."""
+    if not isinstance(iso_model, IsotonicCalibration):
+        raise CJEError(
+            "iso_model must be an IsotonicCalibration", value=iso_model,
+            hint="calibrate_scores_isotonic gives one",
+        )  # fmt: skip
     scores = as_judge_scores(judge_scores)
     variance = apply_variance_scaling(scores.variance, gamma)
     return CalibratedRewards(iso_model.predict(scores.mean), variance, scores)

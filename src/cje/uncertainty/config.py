@@ -65,9 +65,10 @@ class UncertaintyEstimatorConfig:
 
     def __post_init__(self) -> None:
         for field, allowed in _CHOICES.items():
-            if getattr(self, field) not in allowed:
+            given = getattr(self, field)
+            if not isinstance(given, str) or given not in allowed:
                 raise CJEError(
-                    f"{field} is unknown", value=getattr(self, field),
+                    f"{field} is unknown", value=given,
                     hint=f"use one of {', '.join(allowed)}",
                 )  # fmt: skip
         for name in ("k_folds", "random_state"):
