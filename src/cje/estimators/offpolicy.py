@@ -240,17 +240,14 @@ class OffPolicyEstimator(ABC):
     ) -> tuple[FloatArray, FloatArray, bool]:
         """`by_label`, `pieces` and `labels_apart` of the fit.
 
-        The jackknife, and where it is apart what passes through the calibration. `slopes` (K,) is
-        how far a unit of weighted residual moves the value, where that is not one.
+        The jackknife, and what passes through the calibration. `slopes` (K,) is how far a unit of
+        weighted residual moves the value, where that is not one.
         """
         _, rectified = self.label_weights(problem)
         own = term.weight if slopes is None else term.weight * slopes
-        by_label, pieces = term.jackknife(pseudo), term.pieces(own)
-        if rectified:
-            return by_label, pieces, False
         labels = problem.logged.labels[problem.logged.labelled]
-        moved = through_calibration(term, labels, reaches)
-        return by_label + term.by_prompt(moved), pieces, True
+        moved = term.by_prompt(through_calibration(term, labels, reaches))
+        return term.jackknife(pseudo) + moved, term.pieces(own), not rectified
 
     def fit_and_estimate(self) -> EstimationResult:
         """Estimate every target policy's value."""
