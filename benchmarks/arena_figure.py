@@ -136,6 +136,7 @@ def draw(table: dict[str, Metrics], cells: dict[str, list[float]], repetitions: 
         first.plot(value, place, "o", color=colour, ms=9)
         first.text(value - 0.004, place, f"{value:.3f}", va="center", ha="right", fontsize=8)
     first.set_xlim(0.88, 0.97)
+    first.set_ylim(-0.6, len(names) - 0.4)
     first.set_title("coverage of the worst policy (nominal 0.95)", fontsize=10, loc="left",
                     color=INK)  # fmt: skip
     last = axes[1, 2]
