@@ -111,7 +111,7 @@ def _kernel_rows(quick: bool) -> list[dict[str, Any]]:
 
 
 def _growth_rows(n: int, small: dict[str, list[float]]) -> list[dict[str, Any]]:
-    large = _timings(10 * n, 3)
+    large = _timings(10 * n, 5)
     rows = []
     for name, floor in (
         ("isotonic", "bare isotonic"),
