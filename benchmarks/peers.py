@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.scale import write_rows
 from benchmarks.timing import interleaved, main, middle, ratio, row, show
 from cje import analyze_dataset
 from cje.data import Dataset
@@ -130,7 +131,7 @@ def _from_parquet(quick: bool) -> list[dict[str, Any]]:
     prompts = 100_000 if quick else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
-        _write_parquet(path, prompts)
+        write_rows(path, 5 * prompts)
         times, memory, floors = [], [], []
         for _ in range(3):
             floor, columns = _child(_FLOOR, path)
@@ -154,29 +155,6 @@ def _child(code: str, path: Path) -> tuple[float, float]:
     )
     first, second = out.stdout.split()[-2:]
     return float(first), float(second)
-
-
-def _write_parquet(path: Path, prompts: int) -> None:
-    """Five policies on shared prompts, continuous scores, 5% labels."""
-    rng = np.random.default_rng(0)
-    shared = rng.normal(size=prompts)
-    names = pl.Series([f"prompt_{i}" for i in range(prompts)])
-    parts = []
-    for k in range(5):
-        score = 1.0 / (1.0 + np.exp(-shared - rng.normal(size=prompts) - 0.1 * k))
-        label = np.clip(0.1 + 0.8 * score + 0.1 * rng.normal(size=prompts), 0.0, 1.0)
-        label[rng.random(prompts) > 0.05] = np.nan
-        parts.append(
-            pl.DataFrame(
-                {
-                    "prompt_id": names,
-                    "policy": pl.Series([f"policy_{k}"]).new_from_index(0, prompts),
-                    "judge_score": score,
-                    "oracle_label": pl.Series(label).fill_nan(None),
-                }
-            )
-        )
-    pl.concat(parts).write_parquet(path)
 
 
 def _bootstrap(quick: bool) -> dict[str, Any]:
