@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cje.calibration.dataset import calibrate_dataset as calibrate_dataset
     from cje.calibration.dataset import calibrate_from_raw_data as calibrate_from_raw_data
     from cje.calibration.flexible_calibrator import FlexibleCalibrator as FlexibleCalibrator
+    from cje.calibration.influence import projection_influence as projection_influence
     from cje.calibration.isotonic import calibrate_to_target_mean as calibrate_to_target_mean
     from cje.calibration.judge import JudgeCalibrator as JudgeCalibrator
     from cje.calibration.oracle_slice import OracleSliceConfig as OracleSliceConfig
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from cje.calibration.selection import ModeSelection as ModeSelection
     from cje.calibration.simcal import SimcalConfig as SimcalConfig
     from cje.calibration.simcal import SIMCalibrator as SIMCalibrator
-    from cje.calibration.simcal import projection_influence as projection_influence
 
 _HOME = {
     "calibrate_dataset": "dataset",
@@ -48,7 +48,7 @@ _HOME = {
     "ModeSelection": "selection",
     "SimcalConfig": "simcal",
     "SIMCalibrator": "simcal",
-    "projection_influence": "simcal",
+    "projection_influence": "influence",
 }
 
 __all__ = sorted(_HOME)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import finite_column, float_array, fold_column, is_number, n_rows
+from cje.calibration.checks import float_array, fold_column, is_number
 from cje.calibration.isotonic import pav_blocks
 from cje.calibration.score_cells import ScoreCells
 from cje.calibration.stacking import FoldGrid, Shape, baseline_share, choose_shape, variance_mixture
@@ -24,7 +24,7 @@ from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_predict
 
-__all__ = ["SIMCalibrator", "SimcalConfig", "projection_influence"]
+__all__ = ["SIMCalibrator", "SimcalConfig"]
 
 Knots = tuple[FloatArray, FloatArray]
 
@@ -361,47 +361,6 @@ class SIMCalibrator:
             "objective": self.config.objective,
             **columns,
         }
-
-
-def projection_influence(
-    raw: ArrayLike, projected: ArrayLike, outcome: ArrayLike, outcome_given_score: ArrayLike
-) -> FloatArray:
-    """Influence of each row on the estimate mean(projected * outcome) / mean(projected).
-
-    With W the mean-one raw weights, m the projected ones, theta the estimate and e(S) = E[Y|S],
-
-        psi_i = [m_i (Y_i - theta) + (W_i - m_i) (e(S_i) - theta)] / mean(m).
-
-    The second term is the price of having estimated m: without it the standard error pretends
-    that E[W|S] were known. Projection therefore removes only the part of the variance that comes
-    from Var(Y|S); for an outcome that is a function of the score (a calibrated reward) psi is the
-    influence under the raw weights.
-
-    Parameters
-    ----------
-    raw, projected : array (n,)
-        Importance weights before and after (the caps' blending towards 1 not in play).
-    outcome : array (n,)
-        Y, a label or a reward.
-    outcome_given_score : array (n,)
-        e(S); the calibrated reward.
-    """
-    n = n_rows("raw", raw)
-    columns = {
-        "raw": raw,
-        "projected": projected,
-        "outcome": outcome,
-        "outcome_given_score": outcome_given_score,
-    }
-    w, m, y, e = (finite_column(name, column, n) for name, column in columns.items())
-    for name, weights in (("raw", w), ("projected", m)):
-        if not weights.mean() > 0.0:
-            raise CJEError("Weights must not all be zero", where=name)
-        if weights.mean() < 1.0 / _LARGEST:
-            raise CJEError("Weights are too small", where=name, value=float(weights.mean()))
-    w = w / w.mean()
-    theta = np.sum(m * y) / np.sum(m)
-    return np.asarray((m * (y - theta) + (w - m) * (e - theta)) / m.mean())
 
 
 def _mix_directions(
