@@ -31,7 +31,7 @@ from benchmarks.calibration_studies import (
 )
 from benchmarks.timing import interleaved, main, middle, ratio, row, show
 from cje.calibration import JudgeCalibrator, SimcalConfig, SIMCalibrator
-from cje.calibration.reward_model import FloatArray
+from cje.calibration.rewards.reward_model import FloatArray
 
 _ROOT = Path(__file__).resolve().parents[1]
 PEER = _ROOT / ".venvs" / "cje030" / "bin" / "python"

@@ -21,7 +21,7 @@ from cje.calibration import (
     fit_reward_model,
     projection_influence,
 )
-from cje.calibration.reward_model import FloatArray
+from cje.calibration.rewards.reward_model import FloatArray
 from cje.data.folds import get_folds
 
 ARENA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "arena"

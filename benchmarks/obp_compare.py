@@ -28,7 +28,7 @@ from benchmarks.environments import ROOT, python_of
 from benchmarks.timing import main, row, show
 from cje.data import Dataset, PrecomputedSampler
 from cje.estimators import SNIPSEstimator
-from cje.estimators.triply_robust import TRCPOEstimator
+from cje.estimators.offpolicy.triply_robust import TRCPOEstimator
 
 __all__ = ["run"]
 

@@ -113,7 +113,7 @@ print(time.perf_counter() - start, columns)
 _OURS = """
 import resource, sys, time
 from cje import analyze_dataset
-import cje.analysis, cje.data.reader, cje.estimators.direct, polars as pl
+import cje.analysis, cje.data.reader, cje.estimators.direct.estimator, polars as pl
 # first use of the libraries is not the analysis: a small one warms them up
 small = pl.DataFrame({"policy": ["a"] * 40, "prompt_id": [f"p{i}" for i in range(40)],
                       "judge_score": [i / 40 for i in range(40)],

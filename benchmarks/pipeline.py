@@ -26,11 +26,11 @@ from cje.judges import JudgeConfig, make_judge
 from cje.pipeline.chunks import RowStream, write_chunk
 from cje.pipeline.config import PipelineConfig, load_config
 from cje.pipeline.local import LocalExecutor
-from cje.pipeline.plan import make_plan
 from cje.pipeline.progress import LineProgress
 from cje.pipeline.stages.base import schema_after
 from cje.pipeline.stages.judge import JudgeStage
 from cje.pipeline.store import CallStore
+from cje.pipeline.work_plan import make_plan
 
 CONCURRENCY = 32
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.timing import main
 from cje import analyze_dataset, simulate
+from cje.analysis.label_plan import Design, Goal, JudgeQuality, UnitCosts, plan_study
 from cje.analysis.pilot import plan_from_pilot
-from cje.analysis.plan import Design, Goal, JudgeQuality, UnitCosts, plan_study
 from cje.calibration import fit_reward_model
 from cje.data.folds import get_folds
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cje.data import PrecomputedSampler as PrecomputedSampler
     from cje.data import read as read
     from cje.estimators import CalibratedIPS as CalibratedIPS
-    from cje.estimators import EstimationResult as EstimationResult
+    from cje.results import EstimationResult as EstimationResult
 
 _HOME = {
     "analyze_dataset": "cje.analysis",
@@ -28,12 +28,12 @@ _HOME = {
     "PrecomputedSampler": "cje.data",
     "read": "cje.data",
     "CalibratedIPS": "cje.estimators",
-    "EstimationResult": "cje.estimators",
+    "EstimationResult": "cje.results",
 }
 _SUBMODULES = {
     "analysis", "calibration", "classification", "data", "diagnostics", "estimators", "inference",
-    "judges", "kernels", "models", "pipeline", "policies", "report", "simulate", "survival",
-    "uncertainty",
+    "judges", "kernels", "models", "pipeline", "policies", "report", "results", "simulate",
+    "survival", "uncertainty",
 }  # fmt: skip
 
 __all__ = ["CJEError", "__version__", *sorted(_HOME), *sorted(_SUBMODULES)]

@@ -17,14 +17,16 @@ def lazy_names(
     package : str
         The package's ``__name__``.
     home : mapping
-        Public name -> the module below the package that defines it.
+        Public name -> the module that defines it, below the package or in full (``cje. ...``).
     public : sequence of str
         The package's ``__all__``, which ``dir`` shows.
     """
 
     def load(name: str) -> Any:
         if name in home:
-            return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+            module = home[name]
+            path = module if module.startswith("cje.") else f"{package}.{module}"
+            return getattr(importlib.import_module(path), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load, lambda: sorted(public)

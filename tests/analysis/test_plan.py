@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cje import CJEError, analyze_dataset, simulate
+from cje.analysis.label_plan import Goal, JudgeQuality, UnitCosts, achieved, plan_study
 from cje.analysis.pilot import measure_pilot, plan_from_pilot
-from cje.analysis.plan import Goal, JudgeQuality, UnitCosts, achieved, plan_study
 from cje.cli.main import app
 
 COSTS = UnitCosts(label=1.0, response=0.05)

@@ -5,7 +5,7 @@ import pytest
 
 from cje import simulate
 from cje.calibration import CrossFittedRewardModel, fit_reward_model
-from cje.calibration.selection import select_mode
+from cje.calibration.rewards.selection import select_mode
 from cje.data.folds import get_content_folds
 from cje.errors import CJEError
 

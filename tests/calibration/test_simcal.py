@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 from cje.calibration import SimcalConfig, SIMCalibrator, projection_influence
-from cje.calibration.isotonic import pav_blocks
-from cje.calibration.score_cells import ScoreCells
-from cje.calibration.stacking import _prefix_fit
+from cje.calibration.weights.score_cells import ScoreCells
+from cje.calibration.weights.stacking import _prefix_fit
+from cje.calibration.weights.target_mean import pav_blocks
 from cje.errors import CJEError
 
 SHAPES = {

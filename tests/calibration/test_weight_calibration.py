@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from cje.calibration import calibrate_to_target_mean
-from cje.calibration.isotonic import (
+from cje.calibration.weights.target_mean import (
     MEAN_TOL,
     VAR_TOL,
     _pav_mean1_projection_sorted,

@@ -12,8 +12,8 @@ import cje.simulate as simulate
 from cje.data import Dataset
 from cje.errors import CJEError
 from cje.estimators import DirectEstimator, NaiveEstimator, bootstrap_direct
-from cje.estimators.direct_bootstrap import isotonic_rows
-from cje.estimators.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
+from cje.estimators.direct.bootstrap import isotonic_rows
+from cje.estimators.direct.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
 from cje.inference import Severity
 
 

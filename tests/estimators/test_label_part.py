@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from cje import PrecomputedSampler, simulate
-from cje.calibration.reward_model import fit_reward_model
+from cje.calibration.rewards.reward_model import fit_reward_model
 from cje.data import Codes, Dataset
 from cje.diagnostics import check_weights_vary, labelling_findings, labelling_tests
 from cje.errors import CJEError
 from cje.estimators import DRCPOEstimator, SNIPSEstimator
-from cje.estimators.doubly_robust import fresh_influence, fresh_means
-from cje.estimators.label_term import Reach, label_term
-from cje.estimators.tmle import fluctuation
+from cje.estimators.offpolicy.doubly_robust import fresh_influence, fresh_means
+from cje.estimators.offpolicy.label_term import Reach, label_term
+from cje.estimators.offpolicy.tmle import fluctuation
 from cje.inference import fold_jackknife_covariance
 
 

@@ -11,7 +11,7 @@ import sys
 
 import openai  # noqa: F401 - imported before forking
 
-import cje.estimators.calibrated_ips
+import cje.estimators.offpolicy.calibrated_ips
 import cje.judges.api
 import cje.policies.api  # noqa: F401
 from cje.pipeline.config import load_config

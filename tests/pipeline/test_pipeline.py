@@ -25,9 +25,9 @@ from cje.pipeline.budget import BudgetError
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import load_config
 from cje.pipeline.demo import run_demo
-from cje.pipeline.plan import make_plan
 from cje.pipeline.progress import Moment, NoProgress
 from cje.pipeline.store import CallStore
+from cje.pipeline.work_plan import make_plan
 from cje.policies import make_runner
 from tests.pipeline.scenes import (
     ngram_settings,

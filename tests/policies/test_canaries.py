@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cje.errors import CJEError
-from cje.inference.finding import Severity
+from cje.findings import Severity
 from cje.policies import (
     generated_vs_rescored_canary,
     identical_weights_canary,

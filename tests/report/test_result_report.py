@@ -17,12 +17,12 @@ from cje.analysis import analyze_dataset
 from cje.data import Dataset
 from cje.errors import CJEError
 from cje.estimators import EstimationResult
-from cje.estimators.report_answer import answer_of
-from cje.estimators.report_evidence import _largest
-from cje.estimators.report_parts import make_report
 from cje.inference import Finding, InfluenceEstimate, Severity
 from cje.report import Forest, HistogramPart, MatrixPart, SampleTable, Section
 from cje.report.pictures import draw_forest
+from cje.results.report_answer import answer_of
+from cje.results.report_evidence import _largest
+from cje.results.report_parts import make_report
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cje import simulate
+from cje.analysis.label_plan import Goal, JudgeQuality, UnitCosts, plan_study
 from cje.analysis.pilot import plan_from_pilot
-from cje.analysis.plan import Goal, JudgeQuality, UnitCosts, plan_study
 from cje.pipeline import load_config
 from tests.robustness.fuzzing import fuzz, holds_rule
 

@@ -13,10 +13,10 @@ from cje.analysis.subgroups import subgroup_results
 from cje.data.dataset import Dataset
 from cje.data.sampler import PrecomputedSampler
 from cje.errors import CJEError
-from cje.estimators.comparison import check_margin
-from cje.estimators.direct import DirectEstimator
+from cje.estimators.direct.estimator import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
-from cje.estimators.result import EstimationResult
+from cje.results.comparison import check_margin
+from cje.results.result import EstimationResult
 
 __all__ = ["analyze_dataset"]
 

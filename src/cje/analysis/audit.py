@@ -20,13 +20,13 @@ from cje.diagnostics import (
 )
 from cje.diagnostics.labelling import chance_gap
 from cje.diagnostics.transport import MIN_PROBE_LABELS
-from cje.estimators.direct import DirectEstimator
-from cje.estimators.label_pool import LabelPool
+from cje.estimators.direct.estimator import DirectEstimator
+from cje.estimators.direct.label_pool import LabelPool
 from cje.estimators.plug_in import label_influence
-from cje.estimators.result import EstimationResult
 from cje.inference import Finding, Severity, t_p_value
 from cje.kernels.clusters import cluster_sums
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
+from cje.results.result import EstimationResult
 
 __all__ = ["audit_fresh"]
 

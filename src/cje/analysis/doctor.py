@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.calibration.reward_model import fit_reward_model
+from cje.calibration.rewards.reward_model import fit_reward_model
 from cje.data import Dataset, read
 from cje.data.folds import get_folds
 from cje.data.sampler import LOG_RATIO_CLIP
@@ -27,7 +27,7 @@ from cje.diagnostics import (
     weight_findings,
 )
 from cje.errors import CJEError
-from cje.estimators.rewards import MIN_LABELS
+from cje.estimators.offpolicy.rewards import MIN_LABELS
 from cje.inference import Finding, Severity
 from cje.kernels.arrays import FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cje.analysis.plan import Design, Goal, JudgeQuality, UnitCosts, plan_study
-from cje.calibration.reward_model import fit_reward_model
+from cje.analysis.label_plan import Design, Goal, JudgeQuality, UnitCosts, plan_study
+from cje.calibration.rewards.reward_model import fit_reward_model
 from cje.data import Dataset
 from cje.data.folds import get_folds
 from cje.errors import CJEError

@@ -10,8 +10,8 @@ import numpy as np
 
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
-from cje.estimators.result import EstimationResult
 from cje.inference import Finding, InfluenceEstimate, Severity
+from cje.results.result import EstimationResult
 
 __all__ = ["subgroup_results"]
 

@@ -11,44 +11,50 @@ from typing import TYPE_CHECKING
 from cje._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from cje.calibration.dataset import calibrate_dataset as calibrate_dataset
-    from cje.calibration.dataset import calibrate_from_raw_data as calibrate_from_raw_data
-    from cje.calibration.flexible_calibrator import FlexibleCalibrator as FlexibleCalibrator
-    from cje.calibration.influence import projection_influence as projection_influence
-    from cje.calibration.isotonic import calibrate_to_target_mean as calibrate_to_target_mean
-    from cje.calibration.judge import JudgeCalibrator as JudgeCalibrator
-    from cje.calibration.oracle_slice import OracleSliceConfig as OracleSliceConfig
-    from cje.calibration.oracle_slice import augmentation as augmentation
-    from cje.calibration.oracle_slice import labelling_propensity as labelling_propensity
-    from cje.calibration.oracle_slice import projected_augmentation as projected_augmentation
-    from cje.calibration.oracle_slice import weight_given_score as weight_given_score
-    from cje.calibration.result import CalibrationResult as CalibrationResult
-    from cje.calibration.reward_model import CrossFittedRewardModel as CrossFittedRewardModel
-    from cje.calibration.reward_model import RewardModel as RewardModel
-    from cje.calibration.reward_model import fit_reward_model as fit_reward_model
-    from cje.calibration.selection import ModeSelection as ModeSelection
-    from cje.calibration.simcal import SimcalConfig as SimcalConfig
-    from cje.calibration.simcal import SIMCalibrator as SIMCalibrator
+    from cje.calibration.rewards.dataset import calibrate_dataset as calibrate_dataset
+    from cje.calibration.rewards.dataset import calibrate_from_raw_data as calibrate_from_raw_data
+    from cje.calibration.rewards.flexible_calibrator import FlexibleCalibrator as FlexibleCalibrator
+    from cje.calibration.rewards.judge import JudgeCalibrator as JudgeCalibrator
+    from cje.calibration.rewards.result import CalibrationResult as CalibrationResult
+    from cje.calibration.rewards.reward_model import (
+        CrossFittedRewardModel as CrossFittedRewardModel,
+    )
+    from cje.calibration.rewards.reward_model import RewardModel as RewardModel
+    from cje.calibration.rewards.reward_model import fit_reward_model as fit_reward_model
+    from cje.calibration.rewards.selection import ModeSelection as ModeSelection
+    from cje.calibration.weights.influence import projection_influence as projection_influence
+    from cje.calibration.weights.oracle_slice import OracleSliceConfig as OracleSliceConfig
+    from cje.calibration.weights.oracle_slice import augmentation as augmentation
+    from cje.calibration.weights.oracle_slice import labelling_propensity as labelling_propensity
+    from cje.calibration.weights.oracle_slice import (
+        projected_augmentation as projected_augmentation,
+    )
+    from cje.calibration.weights.oracle_slice import weight_given_score as weight_given_score
+    from cje.calibration.weights.simcal import SimcalConfig as SimcalConfig
+    from cje.calibration.weights.simcal import SIMCalibrator as SIMCalibrator
+    from cje.calibration.weights.target_mean import (
+        calibrate_to_target_mean as calibrate_to_target_mean,
+    )
 
 _HOME = {
-    "calibrate_dataset": "dataset",
-    "calibrate_from_raw_data": "dataset",
-    "FlexibleCalibrator": "flexible_calibrator",
-    "calibrate_to_target_mean": "isotonic",
-    "JudgeCalibrator": "judge",
-    "OracleSliceConfig": "oracle_slice",
-    "augmentation": "oracle_slice",
-    "labelling_propensity": "oracle_slice",
-    "projected_augmentation": "oracle_slice",
-    "weight_given_score": "oracle_slice",
-    "CalibrationResult": "result",
-    "CrossFittedRewardModel": "reward_model",
-    "RewardModel": "reward_model",
-    "fit_reward_model": "reward_model",
-    "ModeSelection": "selection",
-    "SimcalConfig": "simcal",
-    "SIMCalibrator": "simcal",
-    "projection_influence": "influence",
+    "calibrate_dataset": "rewards.dataset",
+    "calibrate_from_raw_data": "rewards.dataset",
+    "FlexibleCalibrator": "rewards.flexible_calibrator",
+    "calibrate_to_target_mean": "weights.target_mean",
+    "JudgeCalibrator": "rewards.judge",
+    "OracleSliceConfig": "weights.oracle_slice",
+    "augmentation": "weights.oracle_slice",
+    "labelling_propensity": "weights.oracle_slice",
+    "projected_augmentation": "weights.oracle_slice",
+    "weight_given_score": "weights.oracle_slice",
+    "CalibrationResult": "rewards.result",
+    "CrossFittedRewardModel": "rewards.reward_model",
+    "RewardModel": "rewards.reward_model",
+    "fit_reward_model": "rewards.reward_model",
+    "ModeSelection": "rewards.selection",
+    "SimcalConfig": "weights.simcal",
+    "SIMCalibrator": "weights.simcal",
+    "projection_influence": "weights.influence",
 }
 
 __all__ = sorted(_HOME)

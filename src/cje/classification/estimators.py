@@ -33,7 +33,7 @@ from cje.classification.m2b import (
     replace_top,
 )
 from cje.errors import CJEError
-from cje.inference.finding import Finding, Severity
+from cje.findings import Finding, Severity
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["ClassWiseCalibrator", "ConfidenceCalibrator", "TopLabelCalibrator"]

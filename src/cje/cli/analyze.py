@@ -12,8 +12,8 @@ from cje.errors import CJEError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cje.estimators.result import EstimationResult
-    from cje.estimators.result_text import TextTable
+    from cje.results.result import EstimationResult
+    from cje.results.text import TextTable
 
 __all__ = ["analyze"]
 
@@ -123,7 +123,7 @@ def _has_finding(result: EstimationResult) -> bool:
 def _show(result: EstimationResult) -> None:
     from rich.console import Console
 
-    from cje.estimators.result_text import tables
+    from cje.results.text import tables
 
     console = Console(highlight=False)
     if not console.is_terminal:  # a pipe or a file has no width: do not cut the columns

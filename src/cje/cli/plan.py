@@ -11,7 +11,7 @@ import typer
 from cje.errors import CJEError
 
 if TYPE_CHECKING:
-    from cje.analysis.plan import Goal, UnitCosts
+    from cje.analysis.label_plan import Goal, UnitCosts
     from cje.report import Report
 
 __all__ = ["plan"]
@@ -51,7 +51,7 @@ def plan(
     ] = None,
 ) -> None:
     """Plan a study: the cheapest number of prompts and labels that meets a goal."""
-    from cje.analysis.plan import UnitCosts
+    from cje.analysis.label_plan import UnitCosts
 
     goal = _goal(width, difference_width, detect, level, power)
     costs = UnitCosts(label_cost, response_cost)
@@ -74,7 +74,7 @@ def _goal(
     level: float,
     power: float,
 ) -> Goal:
-    from cje.analysis.plan import Goal
+    from cje.analysis.label_plan import Goal
 
     given = [x for x in (width, difference_width, detect) if x is not None]
     if len(given) != 1:
@@ -99,8 +99,8 @@ def _from_assumptions(
     policies: int | None,
     max_prompts: int | None,
 ) -> tuple[dict[str, Any], str, Report]:
-    from cje.analysis.plan import JudgeQuality, plan_study
-    from cje.analysis.plan_report import plan_report
+    from cje.analysis.label_plan import JudgeQuality, plan_study
+    from cje.analysis.label_plan_report import plan_report
 
     if sd is None or r2 is None:
         raise CJEError(
@@ -117,8 +117,8 @@ def _from_assumptions(
 def _from_pilot(
     path: Path, goal: Goal, costs: UnitCosts, policies: int | None, max_prompts: int | None
 ) -> tuple[dict[str, Any], str, Report]:
+    from cje.analysis.label_plan_report import plan_report
     from cje.analysis.pilot import plan_from_pilot
-    from cje.analysis.plan_report import plan_report
     from cje.data import read
 
     planned = plan_from_pilot(read(path), goal, costs, n_policies=policies, max_prompts=max_prompts)

@@ -68,10 +68,10 @@ def validate(
 
     The probe of a server that scores is a handful of calls of a few tokens each.
     """
-    from cje.pipeline.plan import make_plan
     from cje.pipeline.preflight import check_keys, preflight
     from cje.pipeline.stages.estimation import check_estimators
     from cje.pipeline.store import CallStore
+    from cje.pipeline.work_plan import make_plan
 
     settings = _load(config, limit, None)
     check_estimators(settings)

@@ -6,11 +6,11 @@ import numpy as np
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
-from cje.estimators.evidence import Evidence
-from cje.estimators.result import EstimationResult
 from cje.estimators.rows import cells_of, draw_weights, require_scores
 from cje.inference import Finding, InfluenceEstimate, Severity
 from cje.kernels.clusters import cluster_sums
+from cje.results.evidence import Evidence
+from cje.results.result import EstimationResult
 
 __all__ = ["NaiveEstimator"]
 

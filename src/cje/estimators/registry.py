@@ -1,4 +1,4 @@
-"""Estimators by name; each is imported when it is asked for."""
+"""Estimators by name; each is imported on first use."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cje.errors import CJEError
+from cje.results.estimator_names import DESCRIPTIONS
 
 __all__ = ["REGISTRY", "EstimatorEntry", "find_estimator"]
 
@@ -25,7 +26,11 @@ class EstimatorEntry:
     name: str
     home: str
     needs: Needs
-    says: str
+
+    @property
+    def description(self) -> str:
+        """What the estimator computes, in one phrase."""
+        return DESCRIPTIONS[self.name]
 
     def load(self) -> Any:
         """The class."""
@@ -34,60 +39,18 @@ class EstimatorEntry:
 
 
 _ENTRIES = (
+    EstimatorEntry("naive", "cje.estimators.naive:NaiveEstimator", "fresh"),
+    EstimatorEntry("direct", "cje.estimators.direct.estimator:DirectEstimator", "fresh"),
+    EstimatorEntry("ips", "cje.estimators.offpolicy.importance:IPSEstimator", "logged"),
+    EstimatorEntry("snips", "cje.estimators.offpolicy.importance:SNIPSEstimator", "logged"),
     EstimatorEntry(
-        "naive", "cje.estimators.naive:NaiveEstimator", "fresh", "the judge's mean, uncalibrated"
+        "calibrated-ips", "cje.estimators.offpolicy.calibrated_ips:CalibratedIPS", "logged"
     ),
-    EstimatorEntry(
-        "direct",
-        "cje.estimators.direct:DirectEstimator",
-        "fresh",
-        "calibrated mean of fresh draws, rectified by each policy's own labels",
-    ),
-    EstimatorEntry(
-        "ips", "cje.estimators.importance:IPSEstimator", "logged", "importance weighting"
-    ),
-    EstimatorEntry(
-        "snips",
-        "cje.estimators.importance:SNIPSEstimator",
-        "logged",
-        "self-normalised importance weighting",
-    ),
-    EstimatorEntry(
-        "calibrated-ips",
-        "cje.estimators.calibrated_ips:CalibratedIPS",
-        "logged",
-        "importance weighting with weights projected on the judge score",
-    ),
-    EstimatorEntry(
-        "dr-cpo",
-        "cje.estimators.doubly_robust:DRCPOEstimator",
-        "both",
-        "doubly robust: outcome model on fresh draws plus weighted residual",
-    ),
-    EstimatorEntry(
-        "mrdr",
-        "cje.estimators.mrdr:MRDREstimator",
-        "both",
-        "doubly robust, outcome model fitted for least variance",
-    ),
-    EstimatorEntry(
-        "tmle",
-        "cje.estimators.tmle:TMLEEstimator",
-        "both",
-        "doubly robust, outcome model targeted; stays within [0, 1]",
-    ),
-    EstimatorEntry(
-        "tr-cpo",
-        "cje.estimators.triply_robust:TRCPOEstimator",
-        "both",
-        "doubly robust plus a weighted label correction",
-    ),
-    EstimatorEntry(
-        "stacked-dr",
-        "cje.estimators.stacked:StackedDREstimator",
-        "both",
-        "least-variance combination of dr-cpo, mrdr and tmle",
-    ),
+    EstimatorEntry("dr-cpo", "cje.estimators.offpolicy.doubly_robust:DRCPOEstimator", "both"),
+    EstimatorEntry("mrdr", "cje.estimators.offpolicy.mrdr:MRDREstimator", "both"),
+    EstimatorEntry("tmle", "cje.estimators.offpolicy.tmle:TMLEEstimator", "both"),
+    EstimatorEntry("tr-cpo", "cje.estimators.offpolicy.triply_robust:TRCPOEstimator", "both"),
+    EstimatorEntry("stacked-dr", "cje.estimators.offpolicy.stacked:StackedDREstimator", "both"),
 )
 REGISTRY: dict[str, EstimatorEntry] = {entry.name: entry for entry in _ENTRIES}
 

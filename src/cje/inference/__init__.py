@@ -1,9 +1,9 @@
 """Influence algebra, intervals, bootstrap and jackknife; `CalibrationCurve` and `Finding`."""
 
+from cje.findings import Finding, Severity
 from cje.inference.bootstrap import cluster_bootstrap, multiplier_draws
 from cje.inference.curve import CalibrationCurve
 from cje.inference.estimate import InfluenceEstimate
-from cje.inference.finding import Finding, Severity
 from cje.inference.intervals import Interval, IntervalMethod, interval_limits, t_p_value
 from cje.inference.jackknife import fold_jackknife_covariance, jackknife_influence
 from cje.inference.multiplicity import benjamini_hochberg, holm, max_t_critical_value

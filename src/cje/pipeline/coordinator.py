@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from cje.errors import CJEError
-from cje.inference.finding import Finding
+from cje.findings import Finding
 from cje.pipeline.chunks import Chunk, RowStream, find_chunk, read_frame, write_chunk, write_frame
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import disk_error, write_atomically

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cje.errors import CJEError
-from cje.inference.finding import Finding, Severity
+from cje.findings import Finding, Severity
 from cje.judges import JudgeConfig
 from cje.models import Endpoint, run_sync, with_retries
 from cje.pipeline.config import PipelineConfig

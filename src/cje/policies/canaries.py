@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from cje.data.arrays import float_array
 from cje.errors import CJEError
-from cje.inference.finding import Finding, Severity
+from cje.findings import Finding, Severity
 from cje.kernels.arrays import FloatArray
 from cje.kernels.weights import effective_sample_size
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtrc
 
 from cje.errors import CJEError
-from cje.inference.finding import Finding, Severity
+from cje.findings import Finding, Severity
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.kernels.smooth import natural_spline_basis

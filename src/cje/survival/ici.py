@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.findings import Finding, Severity
 from cje.inference.curve import CalibrationCurve
-from cje.inference.finding import Finding, Severity
 from cje.inference.intervals import Interval, check_level
 from cje.kernels.arrays import FloatArray
 from cje.survival.bands import ErrorBand, error_band, weighted_quantile_of

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cje.errors import CJEError
-from cje.inference.finding import Finding, Severity
+from cje.findings import Finding, Severity
 from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import pseudo_observations
 from cje.survival.censoring import censoring_findings

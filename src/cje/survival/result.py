@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, ndtri
 
-from cje.inference.finding import Finding
+from cje.findings import Finding
 from cje.inference.intervals import Interval, check_level
 from cje.kernels.arrays import FloatArray
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.calibration.blending import blend_weight
+from cje.calibration.rewards.blending import blend_weight
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 

@@ -14,7 +14,7 @@ from cje.data import Dataset, PrecomputedSampler
 from cje.errors import CJEError
 from cje.estimators import EstimationResult
 from cje.estimators.registry import find_estimator
-from cje.inference.finding import Finding, Severity
+from cje.findings import Finding, Severity
 from cje.judges import JudgeConfig
 from cje.kernels.weights import effective_sample_size
 from cje.pipeline.chunks import RowStream
@@ -74,7 +74,7 @@ class PipelineResult:
 
     def report(self, truth: Mapping[str, float] | None = None) -> str:
         """The report of the first estimator, the others' estimates beside it."""
-        from cje.estimators.report_parts import make_report, others_part
+        from cje.results.report_parts import make_report, others_part
 
         known = {"truth": None if truth is None else dict(truth), "config": dict(self.setup)}
         first = self.first.with_(findings=self.findings, metadata=known)

@@ -12,7 +12,7 @@ import polars as pl
 
 from cje.data import Scale
 from cje.errors import CJEError
-from cje.inference.finding import Finding, Severity
+from cje.findings import Finding, Severity
 from cje.judges import (
     CallableOracle,
     CSVOracle,

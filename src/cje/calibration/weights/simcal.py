@@ -1,0 +1,466 @@
+"""Stacked SIMCal: importance weights projected on the judge's score.
+
+If the outcome depends on the response only through the score, E[W Y] = E[E[W|S] Y]: the weights may
+be replaced by m(S) = E[W|S], which is never more variable. That is a gain only if m *estimates*
+E[W|S]. A projection chosen to be smooth rather than right, such as a nearly constant one, biases
+the estimate.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cje.calibration.checks import float_array, fold_column, is_number
+from cje.calibration.weights.score_cells import ScoreCells
+from cje.calibration.weights.stacking import (
+    FoldGrid,
+    Shape,
+    baseline_share,
+    choose_shape,
+    variance_mixture,
+)
+from cje.calibration.weights.target_mean import pav_blocks
+from cje.data.folds import get_content_folds
+from cje.errors import CJEError
+from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.isotonic import isotonic_predict
+
+__all__ = ["SIMCalibrator", "SimcalConfig"]
+
+Knots = tuple[FloatArray, FloatArray]
+
+OBJECTIVES = ("projection", "variance")
+_DIRECTIONS = ("increasing", "decreasing")
+_NEARLY_CONSTANT = 0.01
+_LARGEST = 1e100  # of an outcome: its square must stay finite
+_SMALLEST = float(np.finfo(np.float64).tiny)  # of a mean to divide by
+
+
+@dataclass(frozen=True)
+class SimcalConfig:
+    """Settings of `SIMCalibrator`.
+
+    Parameters
+    ----------
+    ess_floor : float, optional
+        Least effective sample size, as a share of n: mean-one weights get a variance of at most
+        1 / ess_floor - 1, by blending towards 1. Blending trades bias for variance, so by default
+        there is no floor.
+    var_cap : float, optional
+        Largest variance of the mean-one weights, absolute; by blending too.
+    include_baseline : bool
+        Let the raw weights into the stack (default): the way out where the score says too little
+        for a projection to be trusted. Without them the projection stands alone.
+    baseline_shrink : float
+        Share of the raw weights mixed into the result, 0 to 1.
+    ridge_lambda : float
+        Ridge on the stack's matrix, relative to its mean diagonal.
+    n_folds : int
+        Folds of the out-of-fold comparison where `fold_ids` are not given: every n-th score where
+        scores are distinct, otherwise hashed from each row's score and weights. The order of the
+        rows has no say.
+    objective : {"projection", "variance"}
+        ``projection`` (default) stacks for the least error against E[W|S]. ``variance`` is the rule
+        of the original design, least influence variance alone. **It is unsafe**: it prefers the
+        wrong direction, and intervals built on it miss the truth (docs/methods/calibration.md).
+    """
+
+    ess_floor: float | None = None
+    var_cap: float | None = None
+    include_baseline: bool = True
+    baseline_shrink: float = 0.0
+    ridge_lambda: float = 1e-8
+    n_folds: int = 5
+    objective: str = "projection"
+
+    def __post_init__(self) -> None:
+        floor, cap, shrink = self.ess_floor, self.var_cap, self.baseline_shrink
+        if floor is not None and not (is_number(floor) and 0 < floor <= 1):
+            raise CJEError("ess_floor must lie in (0, 1]", value=floor)
+        if cap is not None and not (is_number(cap) and cap >= 0):
+            raise CJEError("var_cap must be a non-negative number", value=cap)
+        if not (is_number(shrink) and 0 <= shrink <= 1):
+            raise CJEError("baseline_shrink must lie in [0, 1]", value=shrink)
+        if not (is_number(self.ridge_lambda) and self.ridge_lambda >= 0):
+            raise CJEError("ridge_lambda must be a non-negative number", value=self.ridge_lambda)
+        if not isinstance(self.n_folds, int | np.integer) or self.n_folds < 2:
+            raise CJEError("n_folds must be an integer of at least 2", value=self.n_folds)
+        if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
+            raise CJEError("Unknown objective", value=self.objective, hint=" or ".join(OBJECTIVES))
+        implied = self.implied_var_cap()
+        if implied is not None and self.var_cap is not None and implied < self.var_cap:
+            warnings.warn(
+                f"ess_floor={self.ess_floor} implies a variance of at most {implied:.3g}, tighter "
+                f"than var_cap={self.var_cap}: the ESS constraint dominates",
+                stacklevel=3,
+            )
+
+    def implied_var_cap(self) -> float | None:
+        """The variance of mean-one weights at the ESS floor: ESS / n = 1 / (1 + Var)."""
+        return None if self.ess_floor is None else 1.0 / self.ess_floor - 1.0
+
+    def tightest_cap(self) -> float:
+        """The smaller of the two caps, infinite where neither is set."""
+        caps = [c for c in (self.implied_var_cap(), self.var_cap) if c is not None]
+        return min(caps, default=np.inf)
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Names of the stack's members, in the order of `mixture_weights`."""
+        return (("baseline",) if self.include_baseline else ()) + _DIRECTIONS
+
+
+@dataclass(frozen=True)
+class _PolicyFit:
+    """One policy's calibration: everything `predict` needs."""
+
+    scale: float  # mean of the raw weights
+    mixture: FloatArray  # over config.candidates
+    curve: Knots  # the stacked projection, as a function of the score
+    raw_share: float  # of the raw weights in the result
+    keep: float  # 1 - share blended towards 1 by the caps
+    shape: Shape | None  # None under objective="variance"
+
+
+class SIMCalibrator:
+    """Project importance weights on a score, by a stack of monotone candidates.
+
+    Candidates are {baseline (raw), increasing, decreasing}. By default the direction is chosen by
+    out-of-fold squared error against the raw weights, and the raw weights' share, where they take
+    part, by distance from E[W|S] and variance together (`cje.calibration.weights.stacking`). Where
+    E[W|S] demonstrably turns, as in a U, each side of the turning point has its own direction, and
+    `mixture_weights` gives each direction the share of rows on its side.
+
+    Parameters
+    ----------
+    config : SimcalConfig, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.random(2000)
+    >>> weights = np.exp(2 * scores + rng.normal(size=2000))
+    >>> calibrated, info = SIMCalibrator().transform(weights, scores)
+    >>> info["candidates"][info["mixture_weights"].argmax()]
+    'increasing'
+    >>> bool(info["ess_after"] > info["ess_before"]), round(float(calibrated.mean()), 12)
+    (True, 1.0)
+    """
+
+    def __init__(self, config: SimcalConfig | None = None) -> None:
+        self.config = SimcalConfig() if config is None else config
+        if not isinstance(self.config, SimcalConfig):
+            raise CJEError("config must be a SimcalConfig", value=type(config).__name__)
+
+    def fit(
+        self,
+        weights: ArrayLike,
+        scores: ArrayLike,
+        rewards: ArrayLike | None = None,
+        residuals: ArrayLike | None = None,
+        fold_ids: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the projection; `transform` also applies it.
+
+        Parameters
+        ----------
+        weights : array (n,) or (n, K)
+            Non-negative importance weights of one policy, or of K policies side by side.
+        scores : array (n,)
+            The index to project on.
+        rewards, residuals : array (n,) or (n, K), optional
+            Outcomes whose influence the stack weighs: rewards (IPS) or residuals (DR).
+        fold_ids : array (n,) of int, optional
+            Folds of the comparison (`cje.data.folds`), where rows share prompts.
+        """
+        self._fit(weights, scores, rewards, residuals, fold_ids)
+        return self
+
+    def fit_transform(
+        self,
+        weights: ArrayLike,
+        scores: ArrayLike,
+        rewards: ArrayLike | None = None,
+        residuals: ArrayLike | None = None,
+        fold_ids: ArrayLike | None = None,
+    ) -> tuple[FloatArray, dict[str, Any]]:
+        """Fit and return (calibrated weights, info).
+
+        `info` has ``candidates``, ``mixture_weights``, ``turning_point``, ``oof_error`` of each
+        shape, ``ess_before``, ``ess_after`` (in rows), ``var_before``, ``var_after`` (of mean-one
+        weights), ``gamma`` (share blended towards 1 by the caps), ``feasible`` and ``note``. For K
+        policies the numbers are arrays over policies. Every column has mean one.
+        """
+        raw, calibrated, single = self._fit(weights, scores, rewards, residuals, fold_ids)
+        info = self._info(raw, calibrated, single)
+        return calibrated[0] if single else np.stack(calibrated, axis=1), info
+
+    transform = fit_transform
+
+    def predict(self, weights: ArrayLike, scores: ArrayLike) -> FloatArray:
+        """Apply what was learned to new rows; scores are clipped to the training range.
+
+        Row by row: raw weights enter (for the baseline) divided by the *training* mean, and the
+        result is not renormalised, so that a row's weight does not depend on its batch.
+        """
+        if not hasattr(self, "fits_"):
+            raise CJEError("Must call fit() before predict()")
+        raw, single = _read_weights(weights)
+        x = _read_scores(scores, len(raw))
+        if raw.shape[1] != len(self.fits_):
+            raise CJEError(f"The fit had {len(self.fits_)} policies", value=raw.shape[1])
+        low, high = self.score_range_
+        x = np.clip(x, low, high)
+        columns = [self._apply(fit, raw[:, k], x) for k, fit in enumerate(self.fits_)]
+        return columns[0] if single else np.stack(columns, axis=1)
+
+    # ---- fitting ----------------------------------------------------------------------------
+
+    def _fit(
+        self,
+        weights: ArrayLike,
+        scores: ArrayLike,
+        rewards: ArrayLike | None,
+        residuals: ArrayLike | None,
+        fold_ids: ArrayLike | None,
+    ) -> tuple[FloatArray, list[FloatArray], bool]:
+        if self.config.objective == "variance":
+            warnings.warn(
+                "objective='variance' prefers nearly constant weights and biases the estimate "
+                "wherever E[W|S] varies; use the default, objective='projection'",
+                stacklevel=4,
+            )
+        raw, single = _read_weights(weights)
+        n, n_policies = raw.shape
+        x = _read_scores(scores, n)
+        outcome = _read_outcome(rewards, residuals, raw.shape)
+        cells = ScoreCells.build(x)
+        grid = FoldGrid.build(cells, *self._folds(fold_ids, cells, [x, *raw.T]))
+        self.score_range_ = (float(cells.x[0]), float(cells.x[-1]))
+        self.fits_: list[_PolicyFit] = []
+        columns = []
+        for k in range(n_policies):
+            h = None if outcome is None else outcome[:, min(k, outcome.shape[1] - 1)]
+            fit, column = self._fit_policy(grid, raw[:, k], h, residuals is not None)
+            self.fits_.append(fit)
+            columns.append(column)
+        return raw, columns, single
+
+    def _fit_policy(
+        self, grid: FoldGrid, raw: FloatArray, outcome: FloatArray | None, is_residual: bool
+    ) -> tuple[_PolicyFit, FloatArray]:
+        config, cells = self.config, grid.cells
+        scale = float(raw.mean())
+        if not _SMALLEST <= scale < np.inf:
+            raise CJEError(
+                f"The weights' sum is too {'small' if scale < 1.0 else 'large'} for a number",
+                value=float(raw.max()),
+                hint="subtract the largest log-ratio first: normalised weights stay the same",
+            )
+        weights = raw / scale
+        means = cells.sums(weights) / cells.counts
+        shape: Shape | None = None
+        if config.objective == "projection":
+            shape = choose_shape(grid, weights)
+            values, starts = shape.fit(cells.x, means, cells.counts)
+            mixture = self._projection_mixture(grid, weights, shape, outcome)
+        else:
+            ends = [pav_blocks(means, cells.counts, increasing=up) for up in (True, False)]
+            mixture = self._variance_mixture(grid, weights, ends, outcome, is_residual)
+            values, starts = _mix_directions(mixture, ends)
+        base = float(mixture[0]) if config.include_baseline else 0.0
+        raw_share = base + (1.0 - base) * config.baseline_shrink
+        out = _mix_raw(cells.rows(values, starts), weights, raw_share)
+        out /= out.mean()
+        keep = _keep_share(_mean_one_variance(out), config.tightest_cap())
+        if keep < 1.0:
+            out = 1.0 + keep * (out - 1.0)
+        fit = _PolicyFit(scale, mixture, _knots(values, starts, cells), raw_share, keep, shape)
+        return fit, out
+
+    def _projection_mixture(
+        self, grid: FoldGrid, weights: FloatArray, shape: Shape, outcome: FloatArray | None
+    ) -> FloatArray:
+        base = 0.0
+        if self.config.include_baseline:
+            base = baseline_share(grid, weights, shape, outcome, self.config.ridge_lambda)
+        edges = np.array([start for start, _ in shape.pieces[1:]])
+        piece = np.searchsorted(edges, grid.cells.x, side="right")
+        rows = np.bincount(piece, grid.cells.counts, minlength=len(shape.pieces))
+        up = np.array([increasing for _, increasing in shape.pieces])
+        share = float(rows[up].sum() / rows.sum())
+        directions = (1.0 - base) * np.array([share, 1.0 - share])
+        return np.append(base, directions) if self.config.include_baseline else directions
+
+    def _variance_mixture(
+        self,
+        grid: FoldGrid,
+        weights: FloatArray,
+        projections: list[tuple[FloatArray, IntArray]],
+        outcome: FloatArray | None,
+        is_residual: bool,
+    ) -> FloatArray:
+        columns = [grid.cells.rows(*p) for p in projections]
+        if self.config.include_baseline:
+            columns.insert(0, weights)
+        return variance_mixture(
+            np.column_stack(columns), outcome, is_residual,
+            grid.folds, grid.n_folds, self.config.ridge_lambda,
+        )  # fmt: skip
+
+    def _apply(self, fit: _PolicyFit, raw: FloatArray, x: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            weights = raw / fit.scale
+        if not np.isfinite(weights.max()):
+            raise CJEError("weights are too large beside those of the fit", value=float(raw.max()))
+        out = _mix_raw(isotonic_predict(*fit.curve, x), weights, fit.raw_share)
+        return 1.0 + fit.keep * (out - 1.0)
+
+    def _folds(
+        self, fold_ids: ArrayLike | None, cells: ScoreCells, columns: list[FloatArray]
+    ) -> tuple[IntArray, int]:
+        n = cells.n_rows
+        if fold_ids is None:
+            n_folds = self.config.n_folds
+            if cells.has_ties:
+                return get_content_folds(columns, n_folds), n_folds
+            return cells.cell % n_folds, n_folds
+        folds = fold_column("fold_ids", fold_ids, n)
+        if folds.min() < 0:
+            raise CJEError("fold_ids must not be negative", value=int(folds.min()))
+        if folds.min() == folds.max():
+            raise CJEError("fold_ids must name at least two folds", value=int(folds.min()))
+        return folds.astype(np.int64), int(folds.max()) + 1
+
+    # ---- words -------------------------------------------------------------------------------
+
+    def _info(self, raw: FloatArray, calibrated: list[FloatArray], single: bool) -> dict[str, Any]:
+        n = len(raw)
+        before = np.array(
+            [_mean_one_variance(raw[:, k] / fit.scale) for k, fit in enumerate(self.fits_)]
+        )
+        after = np.array([_mean_one_variance(column) for column in calibrated])
+        cap = self.config.tightest_cap()
+        columns: dict[str, Any] = {
+            "mixture_weights": np.stack([fit.mixture for fit in self.fits_]),
+            "ess_before": n / (1.0 + before),
+            "ess_after": n / (1.0 + after),
+            "var_before": before,
+            "var_after": after,
+            "gamma": np.array([1.0 - fit.keep for fit in self.fits_]),
+            "feasible": after <= cap * 1.001 + 1e-12,
+            "oof_error": [fit.shape and fit.shape.oof_error for fit in self.fits_],
+            "turning_point": [fit.shape and fit.shape.turning_point for fit in self.fits_],
+            "note": [_note(b, a, fit) for b, a, fit in zip(before, after, self.fits_, strict=True)],
+        }
+        if single:
+            columns = {name: column[0] for name, column in columns.items()}
+        return {
+            "n_samples": n,
+            "candidates": self.config.candidates,
+            "objective": self.config.objective,
+            **columns,
+        }
+
+
+def _mix_directions(
+    mixture: FloatArray, projections: list[tuple[FloatArray, IntArray]]
+) -> tuple[FloatArray, IntArray]:
+    """The increasing and decreasing blocks mixed, on the cells where either changes."""
+    total = float(mixture[-2:].sum())
+    up, down = mixture[-2:] / total if total > 0.0 else (0.5, 0.5)
+    starts = np.union1d(projections[0][1], projections[1][1])
+    parts = [v[np.searchsorted(s, starts, side="right") - 1] for v, s in projections]
+    return up * parts[0] + down * parts[1], starts
+
+
+def _mix_raw(curve: FloatArray, raw: FloatArray, share: float) -> FloatArray:
+    return curve if share == 0.0 else share * raw + (1.0 - share) * curve
+
+
+def _mean_one_variance(weights: FloatArray) -> float:
+    """Variance of weights whose mean is one: E[w^2] - 1, without temporaries."""
+    return max(float(np.einsum("i,i", weights, weights)) / len(weights) - 1.0, 0.0)
+
+
+def _knots(values: FloatArray, starts: IntArray, cells: ScoreCells) -> Knots:
+    """A block function of the cells as knots: both ends of every block."""
+    ends = np.append(starts[1:], len(cells.x)) - 1
+    both = np.column_stack((starts, ends)).ravel()
+    kept = np.ones(len(both), dtype=bool)
+    kept[1::2] = ends > starts
+    return cells.x[both[kept]], np.repeat(values, 2)[kept]
+
+
+def _keep_share(variance: float, cap: float) -> float:
+    return 1.0 if variance <= cap else float(np.sqrt(cap / variance))
+
+
+def _note(before: float, after: float, fit: _PolicyFit) -> str:
+    notes = []
+    if fit.keep < 1.0:
+        notes.append(f"blended {1.0 - fit.keep:.0%} towards 1 for the ESS floor or variance cap")
+    if after < _NEARLY_CONSTANT * before:
+        notes.append(
+            "nearly constant weights: right only if the score says nothing about the weights"
+        )
+    return "; ".join(notes)
+
+
+def _read_weights(weights: ArrayLike) -> tuple[FloatArray, bool]:
+    raw = float_array("weights", weights)
+    single = raw.ndim == 1
+    raw = raw[:, None] if single else raw
+    if raw.ndim != 2 or raw.size == 0:
+        raise CJEError("weights must be (n,) or (n, K), not empty", value=np.shape(weights))
+    bad = ~(np.isfinite(raw) & (raw >= 0))
+    if bad.any():
+        row, column = (int(i) for i in np.unravel_index(int(np.argmax(bad)), raw.shape))
+        raise CJEError(
+            "weights must be finite and not negative",
+            where=f"row {row}, policy {column}",
+            value=float(raw[row, column]),
+        )
+    empty = raw.max(axis=0) == 0
+    if empty.any():
+        raise CJEError(
+            "All weights are zero: nothing to calibrate",
+            where=f"policy {int(np.argmax(empty))}",
+            hint="the target policy has no overlap with the logged rows; use fresh draws",
+        )
+    return raw, single
+
+
+def _read_scores(scores: ArrayLike, n: int) -> FloatArray:
+    x = float_array("scores", scores)
+    if x.shape != (n,):
+        raise CJEError(f"Length mismatch: weights={n}, scores={x.shape}")
+    bad = ~np.isfinite(x)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise CJEError("scores must be finite", where=f"row {row}", value=float(x[row]))
+    return x
+
+
+def _read_outcome(
+    rewards: ArrayLike | None, residuals: ArrayLike | None, shape: tuple[int, ...]
+) -> FloatArray | None:
+    given = rewards if residuals is None else residuals
+    if given is None:
+        return None
+    outcome = float_array("rewards and residuals", given)
+    outcome = outcome[:, None] if outcome.ndim == 1 else outcome
+    if outcome.ndim != 2 or len(outcome) != shape[0] or outcome.shape[1] not in (1, shape[1]):
+        raise CJEError("rewards and residuals must have one value a row", value=outcome.shape)
+    low, high = float(outcome.min()), float(outcome.max())  # a NaN passes through both
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise CJEError("rewards and residuals must be finite")
+    if max(-low, high) > _LARGEST:
+        raise CJEError("rewards and residuals are too large", value=max(-low, high))
+    return outcome

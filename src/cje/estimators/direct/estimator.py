@@ -1,0 +1,341 @@
+"""`direct`: policy values from fresh draws, a calibrated judge and labels on a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cje.data.codes import Codes
+from cje.data.dataset import Dataset
+from cje.estimators.direct.findings import cell_findings, copy_findings, judge_curve
+from cje.estimators.direct.label_pool import gather_labels
+from cje.estimators.direct.label_predictor import fit_label_predictor
+from cje.estimators.direct.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
+from cje.estimators.identical_labels import unseen_variance
+from cje.estimators.plug_in import label_influence, sized_by_jackknife
+from cje.estimators.rows import (
+    cells_of,
+    covariate_matrix,
+    draw_weights,
+    require_scores,
+)
+from cje.inference import InfluenceEstimate
+from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import cluster_sums
+from cje.results.evidence import Evidence
+from cje.results.result import EstimationResult
+
+__all__ = ["DirectEstimator"]
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The labelled rows of the data set: positions, cross-fitted predictions, propensities."""
+
+    rows: IntArray
+    prediction: FloatArray
+    label: FloatArray
+    propensity: FloatArray | None
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One policy (or policy within a subgroup) after estimation."""
+
+    value: float
+    influence: FloatArray  # per row of the cell
+    rows: IntArray
+    n_labels: int
+    slope: float | None  # None: borrowed calibration
+    r2: float | None
+    label_variance: float | None
+    unseen_variance: float  # variance granted where identical labels show none
+    by_label: FloatArray | None  # borrowed: influence of every label of the pool
+
+
+class DirectEstimator:
+    r"""Calibrated mean of fresh draws, rectified by each policy's own labels.
+
+    For policy p with N responses, :math:`f` a prediction of the label cross-fitted on the labels of
+    all policies, and n labels of its own with weights :math:`w_i \propto 1/\pi_i` (summing to one):
+
+    .. math:: \hat V_p = \frac1N \sum_i \lambda_p f(S_i)
+              + \sum_{i \in L_p} w_i \left(Y_i - \lambda_p f(S_i)\right)
+
+    The slope :math:`\lambda_p` minimises the variance (least squares), shrunk to the slope all
+    policies share. :math:`\lambda = 1` is AIPW, the raw score in place of f is PPI++. The estimate
+    is consistent whatever f is, as long as labels were chosen at random (or with the given
+    `label_propensity`); a good f makes it short.
+
+    A policy with fewer than `min_labels` labels is **borrowed**: its value is the mean calibrated
+    reward, right only if the judge -> label relation is the same as for the labelled policies;
+    the uncertainty of the labels enters by a delete-one-fold jackknife, and every number that
+    depends on it is marked.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Fresh draws; each prompt counts once per policy, however many draws it has.
+    calibration_data : sequence of Dataset
+        Further labelled rows to learn f from; they correct no policy's value. Rows that are the
+        fresh draws over again (the same responses, scores and labels) count once.
+    covariates : sequence of str
+        Columns of `dataset.covariates` for the prediction, such as ``("response_length",)``.
+    n_folds, seed : int
+        Folds of prompts for cross-fitting.
+    mode : {"auto", "monotone", "two_stage"}
+        Calibration mode.
+    min_labels : int
+        Labels a policy needs for a rectifier of its own.
+    level : float
+        Confidence level the result reports.
+
+    Attributes
+    ----------
+    predictor_ : LabelPredictor
+        The cross-fitted prediction of the label, after `fit_and_estimate`.
+    pool_ : LabelPool
+        The labels it was fitted on.
+
+    References
+    ----------
+    Angelopoulos, Duchi & Zrnic (2023), "PPI++"; Zrnic & Candes (2024), "Cross-prediction-powered
+    inference"; Robins, Rotnitzky & Zhao (1994).
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        calibration_data: Sequence[Dataset] = (),
+        covariates: Sequence[str] = (),
+        n_folds: int = 10,
+        seed: int = 42,
+        mode: str = "auto",
+        min_labels: int = 8,
+        level: float = 0.95,
+    ) -> None:
+        self.dataset = dataset
+        self.calibration_data = tuple(calibration_data)
+        self.covariates = tuple(covariates)
+        self.n_folds = n_folds
+        self.seed = seed
+        self.mode = mode
+        self.min_labels = min_labels
+        self.level = level
+
+    def fit_and_estimate(self) -> EstimationResult:
+        """The value of every policy."""
+        data = self.dataset
+        self._fit()
+        result = self._estimate(data.policy.compact())
+        occupied = np.flatnonzero(self.predictor_.shares > 0)
+        curve = judge_curve(self.predictor_.model, occupied, data.judge_scale, data.oracle_scale)
+        evidence = Evidence(data, self._labels.rows, self._labels.prediction)
+        copies = copy_findings(self.pool_.n_copies)
+        return result.with_(curves={"judge": curve}, evidence=evidence, findings=copies)
+
+    def estimate_by(self, column: str) -> EstimationResult:
+        """The value of every policy within each level of a subgroup column, f shared by all."""
+        if not hasattr(self, "predictor_"):
+            self._fit()
+        return self._estimate(cells_of(self.dataset, column))
+
+    # ---- fitting --------------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        data = self.dataset
+        require_scores(data, "direct")
+        self._x = covariate_matrix(data, self.covariates)
+        self._prompts = data.prompt_id.compact()
+        self.pool_ = pool = gather_labels(
+            data, self._x, self.calibration_data, self.covariates,
+            n_folds=self.n_folds, seed=self.seed,
+        )  # fmt: skip
+        self.predictor_ = fit_label_predictor(
+            pool.scores, pool.labels, pool.folds, n_folds=self.n_folds, weights=pool.weights,
+            covariates=pool.covariates, mode=self.mode,
+        )  # fmt: skip
+        rows, n = np.flatnonzero(data.is_labelled), pool.n_own
+        propensity = None if data.label_propensity is None else data.label_propensity[rows]
+        prediction = self.predictor_.at_labels[:n]
+        self._labels = _Labels(rows, prediction, pool.labels[:n], propensity)
+
+    # ---- estimating -----------------------------------------------------------------------------
+
+    def _estimate(self, cells: Codes) -> EstimationResult:
+        data = self.dataset
+        prompts = self._prompts
+        label_cell = cells.codes[self._labels.rows]
+        own = [np.flatnonzero(label_cell == k) for k in range(cells.n_names)]
+        tuned = [k for k, rows in enumerate(own) if len(rows) >= self.min_labels]
+        weights = draw_weights(data, cells)
+        labelled = {k: self._labelled_cell(own[k], weights) for k in tuned}
+        shrunken = shrunken_slopes([own_slope(labelled[k]) for k in tuned])
+        slopes = dict(zip(tuned, shrunken.tolist(), strict=True))
+        influence = np.zeros((prompts.n_names, cells.n_names))
+        done: list[_Cell] = []
+        for k in range(cells.n_names):
+            rows = np.flatnonzero(cells.codes == k)
+            row_weight = None if weights is None else weights[rows]
+            if k in slopes:
+                at = np.searchsorted(rows, self._labels.rows[own[k]])
+                cell = self._rectified(rows, row_weight, at, labelled[k], slopes[k])
+            else:
+                cell = self._borrowed(rows, row_weight, len(own[k]))
+            influence[:, k] = cluster_sums(cell.influence, prompts.codes[rows], prompts.n_names)
+            done.append(cell)
+        return self._result(cells, done, influence)
+
+    def _labelled_cell(self, own: IntArray, weights: FloatArray | None) -> LabelledCell:
+        labels = self._labels
+        u = np.ones(len(own)) if weights is None else weights[labels.rows[own]]
+        if labels.propensity is None:
+            w, c = u, u**2
+        else:
+            pi = labels.propensity[own]
+            w, c = u / pi, u**2 * (1.0 - pi) / pi**2
+        # all rows labelled for certain: any slope gives the mean of the labels
+        c = c if c.sum() > 0 else np.ones(len(own))
+        return LabelledCell(labels.prediction[own], labels.label[own], w / w.sum(), c / c.mean())
+
+    def _rectified(
+        self,
+        rows: IntArray,
+        row_weight: FloatArray | None,
+        at: IntArray,
+        cell: LabelledCell,
+        slope: float,
+    ) -> _Cell:
+        x = None if self._x is None else self._x[rows]
+        prediction = self.predictor_.average(self.dataset.judge_score[rows], x)
+        prediction[at] = cell.prediction
+        value, influence = rectified_mean(prediction, row_weight, at, cell, slope)
+        mean = float(cell.weight @ cell.label)
+        variance = float(cell.weight @ (cell.label - mean) ** 2)
+        error = cell.label - slope * cell.prediction
+        spread = float(cell.weight @ (error - float(cell.weight @ error)) ** 2)
+        n = len(at)
+        return _Cell(
+            float(np.clip(value, 0.0, 1.0)),
+            influence,
+            rows,
+            n,
+            slope,
+            None if variance <= 0 else 1.0 - spread / variance,
+            variance,
+            unseen_variance(n) if np.ptp(cell.label) == 0.0 else 0.0,
+            None,
+        )
+
+    def _borrowed(self, rows: IntArray, row_weight: FloatArray | None, n_labels: int) -> _Cell:
+        scores = self.dataset.judge_score[rows]
+        x = None if self._x is None else self._x[rows]
+        u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
+        model = self.predictor_.model
+        reward = model.predict(scores, x)
+        value = float(u @ reward)
+        occupied = np.flatnonzero(self.predictor_.shares > 0)
+        without = np.array([u @ model.folds[k].predict(scores, x) for k in occupied])
+        pool = self.pool_
+        fitted = model.predict(pool.scores, pool.covariates)
+        moved = label_influence(reward, u, fitted, pool.labels, pool.weights)
+        fold = np.searchsorted(occupied, pool.folds)
+        moved = sized_by_jackknife(moved, without, fold, pool.clusters)
+        return _Cell(
+            value,
+            u * (reward - value),
+            rows,
+            n_labels,
+            None,
+            None,
+            None,
+            unseen_variance(len(np.unique(pool.clusters))) if np.ptp(pool.labels) == 0.0 else 0.0,
+            moved,
+        )
+
+    def _result(self, cells: Codes, done: list[_Cell], influence: FloatArray) -> EstimationResult:
+        scale, names = self.dataset.oracle_scale, cells.names
+        extra = np.diag([cell.unseen_variance for cell in done])
+        by_label = self._label_columns(done, extra)
+        folds = int((self.predictor_.shares > 0).sum())
+        estimate = InfluenceEstimate(
+            names,
+            np.array([cell.value for cell in done]),
+            influence,
+            self._prompts.vocabulary,
+            extra if extra.any() else None,
+            None if by_label is None else folds - 1.0,
+            (0.0, 1.0),
+            by_label,
+        ).rescaled(scale.width, scale.low)
+        borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
+        n_rows = {name: len(cell.rows) for name, cell in zip(names, done, strict=True)}
+        n_labels = {name: cell.n_labels for name, cell in zip(names, done, strict=True)}
+        return EstimationResult(
+            "direct",
+            estimate,
+            diagnostics=self._diagnostics(names, done, estimate),
+            metadata={
+                "n_rows": n_rows,
+                "n_labels": n_labels,
+                "borrowed": borrowed,
+                "level": self.level,
+                "quantity": "mean label",
+                "scale": [scale.low, scale.high],
+            },
+            findings=cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
+        )
+
+    def _label_columns(self, done: list[_Cell], extra: FloatArray) -> FloatArray | None:
+        """Label influence of the borrowed values by prompt; None where none is borrowed.
+
+        A prompt that only the calibration data have meets no fresh draw, so the covariance of what
+        its labels move says all, and goes to `extra`. A cluster of its own would count it among
+        the prompts the sampling variance is known from.
+        """
+        if all(cell.by_label is None for cell in done):
+            return None
+        clusters, n_prompts = self.pool_.clusters, self._prompts.n_names
+        columns = np.zeros((max(n_prompts, int(clusters.max()) + 1), len(done)))
+        for k, cell in enumerate(done):
+            if cell.by_label is not None:
+                columns[:, k] = cluster_sums(cell.by_label, clusters, len(columns))
+        elsewhere = columns[n_prompts:]
+        extra += elsewhere.T @ elsewhere
+        return columns[:n_prompts]
+
+    def _diagnostics(
+        self, names: Sequence[str], done: list[_Cell], estimate: InfluenceEstimate
+    ) -> dict[str, Any]:
+        se = estimate.standard_errors() / self.dataset.oracle_scale.width
+        return {
+            "calibration_mode": self.predictor_.model.mode,
+            "blend": self.predictor_.blend,
+            "n_labels_total": len(self._labels.rows),
+            "policies": {
+                name: {
+                    "slope": cell.slope,
+                    "r2": cell.r2,
+                    "to_efficiency_bound": _to_bound(cell, float(error)),
+                }
+                for name, cell, error in zip(names, done, se, strict=True)
+            },
+        }
+
+
+def done_constant(done: list[_Cell]) -> list[bool]:
+    """Which cells have labels that are all the same."""
+    return [cell.unseen_variance > 0 for cell in done]
+
+
+def _to_bound(cell: _Cell, se: float) -> float | None:
+    """Standard error over the efficiency bound's, sigma^2 (1-R^2)/labels + sigma^2 R^2/rows."""
+    if cell.r2 is None or cell.label_variance is None:
+        return None
+    r2 = min(max(cell.r2, 0.0), 1.0)
+    bound = cell.label_variance * ((1.0 - r2) / cell.n_labels + r2 / len(cell.rows))
+    return se / float(np.sqrt(bound)) if bound > 0 else None

@@ -1,0 +1,393 @@
+"""The frame of every off-policy estimator: prepare once, fit a formula, gate, report."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cje.calibration.weights.simcal import SimcalConfig, SIMCalibrator
+from cje.data import Dataset, PrecomputedSampler
+from cje.diagnostics import GateThresholds, effective_sample_size
+from cje.errors import CJEError
+from cje.estimators.direct.findings import judge_curve
+from cje.estimators.identical_labels import unseen_variance
+from cje.estimators.offpolicy.findings import (
+    carry_over,
+    examine,
+    fresh_findings,
+    label_gate,
+    tail_may_be_heavy,
+)
+from cje.estimators.offpolicy.label_term import LabelTerm, Reach, label_term, through_calibration
+from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
+from cje.estimators.offpolicy.rewards import Rewards, fit_rewards
+from cje.inference import (
+    CalibrationCurve,
+    Finding,
+    InfluenceEstimate,
+    Severity,
+)
+from cje.kernels.arrays import FloatArray
+from cje.results.evidence import Evidence
+from cje.results.result import EstimationResult
+
+__all__ = ["Fit", "OffPolicyEstimator", "Problem"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything a formula needs: logged rows, rewards, fresh draws, clusters."""
+
+    logged: LoggedRows
+    rewards: Rewards
+    fresh: tuple[FreshDraws, ...]
+    cluster_names: Sequence[str]
+
+    @property
+    def n_clusters(self) -> int:
+        """Prompts, logged and fresh together."""
+        return len(self.cluster_names)
+
+    @cached_property
+    def projected(self) -> FloatArray:
+        """(n, K) estimates of m(S) = E[W | S], mean one."""
+        weights, _ = SIMCalibrator(SimcalConfig(include_baseline=False)).fit_transform(
+            self.logged.weights, self.logged.scores, fold_ids=self.logged.folds
+        )
+        return np.asarray(weights)
+
+    @cached_property
+    def fresh_rewards(self) -> tuple[FloatArray, ...]:
+        """Every fold model on every target's fresh draws, (n', V) each."""
+        return tuple(self.rewards.fresh(draws) for draws in self.fresh)
+
+    @cached_property
+    def pooled(self) -> FloatArray:
+        """(n,) f fitted on all labels, of every logged row."""
+        return self.rewards.model.predict(self.logged.scores, self.logged.covariates)
+
+    def reach(self, predicted: FloatArray, target: FloatArray) -> Reach:
+        """The calibration's meeting with a target of rows `predicted` and weights `target`."""
+        rows = self.logged.labelled
+        return Reach(predicted, target, self.pooled[rows], 1.0 / self.logged.propensity[rows])
+
+    def reach_logged(self, weights: FloatArray) -> list[Reach]:
+        """Targets made of logged rows with weights (n, K)."""
+        return [self.reach(self.pooled, column) for column in weights.T]
+
+    @cached_property
+    def reach_fresh(self) -> list[Reach]:
+        """Targets made of fresh draws."""
+        predict = self.rewards.model.predict
+        return [self.reach(predict(d.scores, d.covariates), d.weight) for d in self.fresh]
+
+    @property
+    def all_labelled(self) -> bool:
+        """Every logged row has a label."""
+        return bool(self.logged.labelled.all())
+
+    def term(self, weights: FloatArray, out_of_fold: FloatArray | None = None) -> LabelTerm:
+        """The labels' part with label weights M (n, K)."""
+        fitted = self.rewards.out_of_fold if out_of_fold is None else out_of_fold
+        return label_term(self.logged, fitted, weights, self.n_clusters)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a formula returns.
+
+    Attributes
+    ----------
+    values : array (K,)
+    influence : array (G, K)
+        Sum convention, one row a prompt.
+    by_label : array (G, K), optional
+        Influence of the labels, which `influence` lacks.
+    pieces : array (G, K), optional
+        Weight of each prompt's labels times the standard deviation of a residual.
+    labels_apart : bool
+        Whether `by_label` is oracle uncertainty (by jackknife). A rectified estimator's labels are
+        part of its sample, and nothing is added to them.
+    diagnostics : mapping
+    """
+
+    values: FloatArray
+    influence: FloatArray
+    by_label: FloatArray | None = None
+    pieces: FloatArray | None = None
+    labels_apart: bool = False
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+
+class OffPolicyEstimator(ABC):
+    """Base of the estimators that weigh logged responses.
+
+    Parameters
+    ----------
+    sampler : PrecomputedSampler
+        Logged rows with log-probs and, on a slice, labels.
+    fresh_draws : Dataset, optional
+        Judged responses of the target policies; needed by the doubly robust family.
+    oua_jackknife : bool
+        Add the uncertainty of the calibration's labels by a jackknife over labelled prompts, where
+        the influence function lacks it.
+    calibration_mode : {"auto", "monotone", "two_stage"}
+    covariates : sequence of str
+        Columns that enter the calibration beside the score (two-stage mode).
+    n_folds, seed : int
+        Cross-fitting.
+    same_as_logging : sequence of str
+        Targets configured exactly like the logging policy (A/A checks): identical weights allowed.
+    use_mar : bool
+        Estimate the labelling propensity from the score where the data do not give it.
+    min_pi : float, optional
+        Least such estimate; a tenth of the labelled share by default. Recorded propensities are
+        used as they are.
+    level : float
+        Of the intervals.
+    thresholds : GateThresholds, optional
+    """
+
+    name: ClassVar[str]
+    needs_fresh: ClassVar[bool] = False
+    # Estimators that average W times something unbounded in W cannot stand an infinite variance of
+    # W; the others use W through its projection m(S) only, and a heavy tail is a warning there.
+    heavy_tail_refuses: bool = True
+    # Self-normalised estimates stay near [0, 1]; an unnormalised one may be anywhere.
+    bounded: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        sampler: PrecomputedSampler,
+        fresh_draws: Dataset | None = None,
+        *,
+        oua_jackknife: bool = True,
+        calibration_mode: str = "auto",
+        covariates: Sequence[str] = (),
+        n_folds: int = 5,
+        seed: int = 42,
+        same_as_logging: Sequence[str] = (),
+        use_mar: bool = False,
+        min_pi: float | None = None,
+        level: float = 0.95,
+        thresholds: GateThresholds | None = None,
+    ) -> None:
+        if self.needs_fresh and fresh_draws is None:
+            raise CJEError(
+                f"{self.name} needs fresh draws of the target policies",
+                hint=f"{type(self).__name__}(sampler, fresh_draws), or use calibrated-ips",
+            )
+        if n_folds < 2:
+            raise CJEError("n_folds must be at least 2", value=n_folds)
+        self.sampler = sampler
+        self.fresh_draws = fresh_draws
+        self.oua_jackknife = oua_jackknife
+        self.calibration_mode = calibration_mode
+        self.covariates = tuple(covariates)
+        self.n_folds = n_folds
+        self.seed = seed
+        self.same_as_logging = _targets(sampler, same_as_logging)
+        self.use_mar = use_mar
+        self.min_pi = min_pi
+        self.level = level
+        self.thresholds = thresholds or GateThresholds()
+
+    @abstractmethod
+    def fit(self, problem: Problem) -> Fit:
+        """The estimator's formula."""
+
+    def label_weights(self, problem: Problem) -> tuple[FloatArray, bool]:
+        """Weights M (n, K) of the label part, and whether it belongs to the influence function.
+
+        With every row labelled the labels are the sample: W, in the influence. Otherwise m(S), and
+        the labels' uncertainty is kept apart as oracle uncertainty (jackknife).
+        """
+        if problem.all_labelled:
+            return problem.logged.weights, True
+        return problem.projected, False
+
+    def assemble(
+        self,
+        problem: Problem,
+        fold_means: FloatArray,
+        influence: FloatArray,
+        term: LabelTerm,
+        reaches: Sequence[Reach],
+        diagnostics: Mapping[str, Any] | None = None,
+    ) -> Fit:
+        """A fit from the target's means (V, K) of the fold models and the label part."""
+        named = dict(zip(problem.logged.policies, term.correction.tolist(), strict=True))
+        pseudo = term.pseudo_labels(fold_means)
+        return Fit(
+            term.mean(pseudo),
+            influence,
+            *self.label_part(problem, term, pseudo, reaches),
+            {"label_correction": named, **(diagnostics or {})},
+        )
+
+    def label_part(
+        self,
+        problem: Problem,
+        term: LabelTerm,
+        pseudo: FloatArray,
+        reaches: Sequence[Reach],
+        slopes: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray, bool]:
+        """`by_label`, `pieces` and `labels_apart` of the fit.
+
+        The jackknife, and what passes through the calibration. `slopes` (K,) is how far a unit of
+        weighted residual moves the value, where that is not one.
+        """
+        _, rectified = self.label_weights(problem)
+        own = term.weight if slopes is None else term.weight * slopes
+        labels = problem.logged.labels[problem.logged.labelled]
+        moved = term.by_prompt(through_calibration(term, labels, reaches))
+        return term.jackknife(pseudo) + moved, term.pieces(own), not rectified
+
+    def fit_and_estimate(self) -> EstimationResult:
+        """Estimate every target policy's value."""
+        return self.estimate(self.prepare())
+
+    def estimate(self, problem: Problem) -> EstimationResult:
+        """The result on a prepared problem, which several estimators may share."""
+        fit = self.fit(problem)
+        scale = self.sampler.dataset.oracle_scale
+        counted = self.oua_jackknife or not fit.labels_apart
+        influence = InfluenceEstimate(
+            problem.logged.policies,
+            # The label part can carry a value near the range's end beyond it.
+            np.clip(fit.values, 0.0, 1.0) if self.bounded else fit.values,
+            fit.influence,
+            problem.cluster_names,
+            extra_covariance=self._unseen(problem),
+            extra_df=self._prompts_labelled(problem) - 1.0,
+            # An unnormalised estimate may lie outside the range: cutting would empty its interval.
+            bounds=(0.0, 1.0) if self.bounded or _within(fit.values) else None,
+            label_influence=fit.by_label if counted else None,
+            pieces=fit.pieces if counted else None,
+            labels_apart=fit.labels_apart,
+        ).rescaled(scale.width, scale.low)
+        diagnostics, findings = self._findings(problem, fit)
+        metadata = {
+            "level": self.level,
+            "quantity": "policy value",
+            "n_rows": {name: len(problem.logged) for name in problem.logged.policies},
+            "n_labels": {
+                name: int(problem.logged.labelled.sum()) for name in problem.logged.policies
+            },
+            "calibration_mode": problem.rewards.model.mode,
+            "label_uncertainty": _how(fit, counted),
+            "off_policy": True,
+            "scale": [scale.low, scale.high],
+        }
+        return EstimationResult(
+            self.name,
+            influence,
+            {**diagnostics, **fit.diagnostics},
+            metadata,
+            tuple(findings),
+            curves={"judge": self._judge_curve(problem)},
+            evidence=self._evidence(problem),
+        )
+
+    @staticmethod
+    def _prompts_labelled(problem: Problem) -> int:
+        return len(np.unique(problem.logged.clusters[problem.logged.labelled]))
+
+    def _unseen(self, problem: Problem) -> FloatArray | None:
+        """Where every label is the same: the variance that labels not seen may have."""
+        if float(np.ptp(problem.logged.labels[problem.logged.labelled])) > 0.0:
+            return None
+        weights = self._inverse_weights(problem)
+        return np.diag([unseen_variance(effective_sample_size(column)) for column in weights.T])
+
+    def _inverse_weights(self, problem: Problem) -> FloatArray:
+        """Label weights M / pi of the labelled rows, (m, K)."""
+        rows = problem.logged.labelled
+        weights, _ = self.label_weights(problem)
+        return weights[rows] / problem.logged.propensity[rows][:, None]
+
+    def _findings(self, problem: Problem, fit: Fit) -> tuple[dict[str, Any], list[Finding]]:
+        """Diagnostics, and findings of all gates."""
+        thresholds = self.thresholds
+        if not self.heavy_tail_refuses:
+            thresholds = tail_may_be_heavy(thresholds)
+        diagnostics, findings = examine(problem, self.sampler, thresholds)
+        if self.fresh_draws is not None:
+            findings += fresh_findings(problem, self.fresh_draws.n_labelled)
+        label_weights, _ = self.label_weights(problem)
+        findings += label_gate(problem, label_weights, thresholds)
+        findings += carry_over(problem, label_weights, thresholds)
+        if fit.labels_apart and not self.oua_jackknife:
+            findings.append(
+                Finding(
+                    "label-uncertainty-left-out",
+                    "oua_jackknife=False: intervals take the calibration as if it were known",
+                    Severity.WARNING,
+                    "leave oua_jackknife on for any number that is reported",
+                )
+            )
+        return diagnostics, findings
+
+    def _judge_curve(self, problem: Problem) -> CalibrationCurve:
+        data = self.sampler.dataset
+        occupied = np.unique(problem.logged.folds[problem.logged.labelled])
+        return judge_curve(problem.rewards.model, occupied, data.judge_scale, data.oracle_scale)
+
+    def _evidence(self, problem: Problem) -> Evidence:
+        rows = np.flatnonzero(problem.logged.labelled)
+        return Evidence(
+            self.sampler.dataset,
+            rows,
+            problem.rewards.out_of_fold[rows],
+            problem.logged.weights,
+            problem.__dict__.get("projected"),  # only where an estimator needed it
+        )
+
+    def prepare(self) -> Problem:
+        """Collect arrays, calibrate rewards, align clusters."""
+        logged = prepare_logged(
+            self.sampler,
+            n_folds=self.n_folds,
+            seed=self.seed,
+            covariates=self.covariates,
+            same_as_logging=self.same_as_logging,
+            use_mar=self.use_mar,
+            min_pi=self.min_pi,
+        )
+        rewards = fit_rewards(logged, mode=self.calibration_mode)
+        if self.fresh_draws is None:
+            return Problem(logged, rewards, (), logged.cluster_names)
+        fresh, names = prepare_fresh(
+            logged, self.fresh_draws, seed=self.seed, covariates=self.covariates
+        )
+        return Problem(logged, rewards, tuple(fresh), names)
+
+
+def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of targets, one or several; an unknown one is a mistake worth hearing of."""
+    wanted = (names,) if isinstance(names, str) else tuple(names)
+    unknown = [name for name in wanted if name not in sampler.target_policies]
+    if unknown:
+        raise CJEError(
+            "same_as_logging names a policy that is no target",
+            value=unknown,
+            hint=f"targets: {', '.join(sampler.target_policies)}",
+        )
+    return wanted
+
+
+def _how(fit: Fit, counted: bool) -> str:
+    """Where the labels' uncertainty is."""
+    if not fit.labels_apart:
+        return "influence"
+    return "jackknife" if counted else "left out"
+
+
+def _within(values: FloatArray) -> bool:
+    return bool(((values >= 0.0) & (values <= 1.0)).all())

@@ -1,0 +1,180 @@
+"""What the log can support: diagnostics of weights, labels and scores, and the gates on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cje.data import PrecomputedSampler
+from cje.diagnostics import (
+    GateThresholds,
+    calibration_fit,
+    effective_sample_size,
+    rater_agreement,
+    score_overlap,
+    score_overlap_findings,
+    weight_diagnostics,
+    weight_findings,
+)
+from cje.estimators.offpolicy.carry_over import carry_over_findings
+from cje.estimators.offpolicy.labelled_slice import label_slice_findings
+from cje.inference import Finding, Severity
+from cje.kernels.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from cje.estimators.offpolicy.base import Problem
+
+__all__ = ["carry_over", "examine", "fresh_findings", "label_gate", "tail_may_be_heavy"]
+
+
+def examine(
+    problem: Problem, sampler: PrecomputedSampler, thresholds: GateThresholds
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Diagnostics and gates that every off-policy estimate shares."""
+    logged, labelled = problem.logged, problem.logged.labelled
+    weights, findings = _weights(problem, sampler, thresholds)
+    quality = calibration_fit(
+        logged.scores[labelled],
+        logged.labels[labelled],
+        problem.rewards.out_of_fold[labelled],
+        1.0 / logged.propensity[labelled],
+    )
+    overlaps, uncovered = _overlaps(problem, thresholds)
+    diagnostics = {
+        "weights": weights,
+        "calibration_fit": quality.to_dict(),
+        "score_overlap": overlaps,
+    }
+    findings += quality.findings() + uncovered + label_slice_findings(logged)
+    raters = sampler.dataset.rater_labels
+    agreement = None if raters is None else rater_agreement(raters)
+    if agreement is not None:
+        diagnostics["rater_agreement"] = agreement.to_dict()
+        findings += agreement.findings()
+    return diagnostics, findings
+
+
+def _weights(
+    problem: Problem, sampler: PrecomputedSampler, thresholds: GateThresholds
+) -> tuple[dict[str, Any], list[Finding]]:
+    logged = problem.logged
+    weights: dict[str, Any] = {}
+    findings: list[Finding] = []
+    for k, name in enumerate(logged.policies):
+        clip = sampler.clipped[name]
+        found = weight_diagnostics(
+            name, logged.raw[:, k], n_clipped=clip.above + clip.below, n_above=clip.above
+        )
+        labelled_ess = effective_sample_size(logged.weights[logged.labelled, k])
+        weights[name] = {**found.to_dict(), "labelled_ess": labelled_ess}
+        findings += weight_findings(found, thresholds)
+    return weights, findings
+
+
+def _overlaps(problem: Problem, thresholds: GateThresholds) -> tuple[dict[str, Any], list[Finding]]:
+    """Do labelled scores reach a target's: its fresh draws, or the log weighted to it?"""
+    logged = problem.logged
+    known = logged.scores[logged.labelled]
+    overlaps: dict[str, Any] = {}
+    findings: list[Finding] = []
+    for k, name in enumerate(logged.policies):
+        if problem.fresh:
+            overlap = score_overlap(name, problem.fresh[k].scores, known)
+        else:
+            overlap = score_overlap(name, logged.scores, known, weights=logged.weights[:, k])
+        overlaps[name] = overlap.to_dict()
+        findings += score_overlap_findings(overlap, thresholds)
+    return overlaps, findings
+
+
+def fresh_findings(problem: Problem, n_labelled: int) -> list[Finding]:
+    """What the fresh draws bring that is not used, or leave to assumption."""
+    found = []
+    if n_labelled:
+        found.append(
+            Finding(
+                "fresh-labels-unused",
+                f"the {n_labelled} labels on fresh draws take no part in this estimate",
+                Severity.INFO,
+                "the direct estimator uses them, and checks the calibration against them",
+            )
+        )
+    drawn = np.unique(np.concatenate([draws.clusters for draws in problem.fresh]))
+    if not np.isin(drawn, problem.logged.clusters).any():
+        found.append(
+            Finding(
+                "other-prompts",
+                "the fresh draws answer none of the logged prompts: values are over the fresh "
+                "prompts, and logged rows are taken to come from the same population",
+                Severity.INFO,
+                "check that prompt_id means the same in both, or draw on the logged prompts",
+            )
+        )
+    return found
+
+
+def carry_over(
+    problem: Problem, label_weights: FloatArray, thresholds: GateThresholds
+) -> list[Finding]:
+    """Where labels are weighted by m(S): do labels weighted by W say the same?"""
+    logged = problem.logged
+    if label_weights is logged.weights:
+        return []
+    rows = logged.labelled
+    omega = logged.weights[rows] / logged.propensity[rows][:, None]
+    enough = [effective_sample_size(w) >= thresholds.labels_ess_refuse for w in omega.T]
+    return carry_over_findings(
+        logged.policies, problem.term(logged.weights), problem.term(label_weights), enough
+    )
+
+
+def label_gate(
+    problem: Problem, label_weights: FloatArray, thresholds: GateThresholds
+) -> list[Finding]:
+    """An estimate whose labels are worth only a handful is refused, as is a constant judge."""
+    logged, rows = problem.logged, problem.logged.labelled
+    found = []
+    if float(np.ptp(logged.scores)) == 0.0 and label_weights is not logged.weights:
+        found.append(
+            Finding(
+                "constant-judge",
+                "the judge gave every logged row the same score, so the calibration cannot "
+                "tell a target's responses from the logged ones",
+                Severity.REFUSE,
+                "fix the judge's prompt or the parsing of its answers",
+            )
+        )
+    if float(np.ptp(logged.labels[rows])) == 0.0:
+        found.append(
+            Finding(
+                "identical-labels",
+                f"all {int(rows.sum())} labels are equal, so they show no spread; the interval "
+                "uses the largest deviation that such labels would still allow",
+                Severity.WARNING,
+                "label more responses",
+            )
+        )
+    for name, column in zip(logged.policies, label_weights.T, strict=True):
+        ess = effective_sample_size(column[rows] / logged.propensity[rows])
+        if ess < thresholds.labels_ess_refuse:
+            found.append(_few_labels(name, int(rows.sum()), ess))
+    return found
+
+
+def _few_labels(name: str, count: int, ess: float) -> Finding:
+    return Finding(
+        "low-label-ess",
+        f"{count} labels are worth an effective {ess:.1f} for it",
+        Severity.REFUSE,
+        "label more logged rows, preferring those with large weights (record their propensities), "
+        "or label fresh draws of this policy and use the direct method",
+        name,
+        {"label_ess": ess},
+    )
+
+
+def tail_may_be_heavy(thresholds: GateThresholds) -> GateThresholds:
+    """The thresholds of an estimator that uses W through m(S) only: a heavy tail is a warning."""
+    return replace(thresholds, tail_index_refuse=0.0)

@@ -1,0 +1,458 @@
+"""The parts of an `EstimationResult`'s report, in reading order."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from cje.report import (
+    CurvePart,
+    Facts,
+    FindingsPart,
+    Forest,
+    ForestRow,
+    MatrixCell,
+    MatrixPart,
+    Part,
+    Report,
+    Section,
+    Table,
+)
+from cje.report.wording import interval, number, p_value, percent, signed
+from cje.results.comparison import Comparison
+from cje.results.estimator_names import DESCRIPTIONS
+from cje.results.report_answer import Pairs, Rows, answer_of
+from cje.results.report_evidence import (
+    residual_parts,
+    sample_table,
+    score_histogram,
+    weight_histograms,
+)
+from cje.results.result import EstimationResult
+
+__all__ = [
+    "estimates_part",
+    "make_note",
+    "make_report",
+    "others_part",
+    "report_parts",
+    "transport_part",
+]
+
+_MOST_ROWS, _MOST_IN_MATRIX = 60, 12
+_TONE = {"better": "good", "non-inferior": "good", "worse": "bad"}
+
+
+def make_report(
+    result: EstimationResult, *, title: str = "Policy values", extra: Sequence[Part] = ()
+) -> Report:
+    """The full report; `extra` parts come before the configuration."""
+    pairs, rows = result.compare_all(), result.rows()
+    *parts, last = _parts(result, pairs, rows)
+    answer = answer_of(result, pairs, rows)
+    return Report(title, (*parts, *extra, last), _subtitle(result), answer)
+
+
+def make_note(result: EstimationResult) -> Report:
+    """The short form for a notebook: answer, estimates, differences, findings."""
+    pairs, rows = result.compare_all(), result.rows()
+    parts: list[Part] = [estimates_part(result, rows)]
+    if len(result.policies) > 1:
+        parts.append(_matrix(result, pairs))
+    parts.append(FindingsPart("Findings", result.all_findings()))
+    answer = answer_of(result, pairs, rows)
+    return Report("Policy values", tuple(parts), _subtitle(result), answer)
+
+
+def others_part(results: Mapping[str, EstimationResult]) -> tuple[Part, ...]:
+    """The estimates of several estimators beside one another."""
+    names = tuple(dict.fromkeys(name for result in results.values() for name in result.policies))
+    rows = []
+    for label, result in results.items():
+        values = {row["policy"]: row for row in result.rows()}
+        cells = [
+            f"{number(values[n]['estimate'])} ({interval(values[n]['low'], values[n]['high'])})"
+            if n in values
+            else ""
+            for n in names[:_MOST_IN_MATRIX]
+        ]
+        rows.append((label, *cells))
+    shown = names[:_MOST_IN_MATRIX]
+    numeric = frozenset(range(1, len(shown) + 1))
+    return (Table("All estimators of the run", ("estimator", *shown), tuple(rows), numeric),)
+
+
+def report_parts(result: EstimationResult) -> tuple[Part, ...]:
+    """All parts in reading order."""
+    return _parts(result, result.compare_all(), result.rows())
+
+
+def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ...]:
+    parts: list[Part | None] = [
+        estimates_part(result, rows),
+        _matrix(result, pairs) if len(result.policies) > 1 else None,
+        *(p for column, part in result.subgroups.items() for p in _subgroup(column, part)),
+        FindingsPart("Findings", result.all_findings()),
+        _calibration(result),
+        _residuals(result),
+        _weights(result),
+        sample_table(result),
+        _facts(result),
+    ]
+    return tuple(part for part in parts if part is not None)
+
+
+def _subtitle(result: EstimationResult) -> str:
+    quantity = result.metadata.get("quantity", "mean label")
+    words = f"{result.estimator}: {quantity} of each policy, {result.level:.0%} intervals"
+    rows, labels = result.metadata.get("n_rows", {}), result.metadata.get("n_labels", {})
+    total = max if result.metadata.get("off_policy") else sum  # logged rows serve every target
+    if rows:
+        words += f"; {total(rows.values()):,} rows"
+    if result.influence.influence.shape[0]:
+        words += f", {result.influence.influence.shape[0]:,} prompts"
+    if any(labels.values()):
+        words += f", {total(labels.values()):,} labels"
+    return words
+
+
+# ---- estimates and differences --------------------------------------------------------------
+
+
+def estimates_part(result: EstimationResult, table: Rows) -> Forest:
+    """Policies with intervals, and the truth where it is known (``metadata["truth"]``)."""
+    truth: Mapping[str, float] = result.metadata.get("truth") or {}
+    rows = [
+        ForestRow(
+            row["policy"],
+            row["estimate"],
+            row["low"],
+            row["high"],
+            truth.get(row["policy"]),
+            "refused" if row["refused"] else "borrowed" if row["borrowed_calibration"] else "",
+            "bad" if row["refused"] else "care",
+            row["refused"],
+        )
+        for row in table
+    ]
+    note = f"Lines are {result.level:.0%} intervals."
+    if truth:
+        note += " Upright bars mark the true value."
+    if any(row.muted for row in rows):
+        note += " Hollow, dashed rows were refused by a gate: not for a decision."
+    if len(rows) > _MOST_ROWS:
+        note += f" The {_MOST_ROWS} highest of {len(rows)} policies are shown."
+        rows = sorted(rows, key=lambda row: -row.value)[:_MOST_ROWS]
+    return Forest("Estimates", tuple(rows), result.metadata.get("quantity", "value"), note=note)
+
+
+def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
+    borrowed = set(result.metadata.get("borrowed", ()))
+    names = result.policies
+    note = (
+        f"Row minus column on shared prompts. The {result.level:.0%} interval is one pair's alone; "
+        "p-values and verdicts are adjusted for the number of pairs (Holm)."
+    )
+    if result.refused():
+        note += " A refused policy has no verdict."
+    if borrowed:
+        note += " Borrowed: right if the judge errs on it as on the labelled policies."
+    if len(names) > _MOST_IN_MATRIX:
+        order = np.argsort(-result.estimates, kind="stable")[:_MOST_IN_MATRIX]
+        names = tuple(result.policies[k] for k in order.tolist())
+        note += f" The {_MOST_IN_MATRIX} highest of {len(result.policies)} policies are shown."
+    place = {name: k for k, name in enumerate(names)}
+    cells: dict[tuple[int, int], MatrixCell] = {}
+    for c, p in pairs:
+        if c.a not in place or c.b not in place:
+            continue
+        i, j, (low, high) = place[c.a], place[c.b], c.interval
+        verdict, back = _verdict(result, c), _verdict(result, c.reversed())
+        mark = ", borrowed" if {c.a, c.b} & borrowed and verdict in _TONE else ""
+        tone, back_tone = _TONE.get(verdict, "plain"), _TONE.get(back, "plain")
+        cells[i, j] = MatrixCell(c.difference, low, high, p, verdict + mark, tone)
+        cells[j, i] = MatrixCell(-c.difference, -high, -low, p, back + mark, back_tone)
+    return MatrixPart("Paired differences", names, cells, note)
+
+
+def _verdict(result: EstimationResult, c: Comparison) -> str:
+    """What the pair allows to be said once the number of pairs is counted."""
+    if {c.a, c.b} & set(result.refused()):
+        return "refused"
+    return "not told apart" if c.verdict == "inconclusive" else c.verdict
+
+
+def _subgroup(column: str, part: EstimationResult) -> tuple[Part, ...]:
+    """Every policy within every level, and the differences between policies within a level."""
+    rows = tuple(
+        ForestRow(
+            row["name"],
+            row["estimate"],
+            row["low"],
+            row["high"],
+            mark="refused" if row["refused"] else "borrowed" if row["borrowed_calibration"] else "",
+            tone="bad" if row["refused"] else "care",
+            muted=row["refused"],
+        )
+        for row in part.rows()
+    )
+    note = f"Jointly valid {part.level:.0%} intervals: all hold at once."
+    if len(rows) > _MOST_ROWS:
+        note += f" {_MOST_ROWS} of {len(rows)} are shown."
+    quantity = part.metadata.get("quantity", "value")
+    forest = Forest(f"By {column}", rows[:_MOST_ROWS], quantity, note=note)
+    pairs = part.differences()
+    return (forest, _within(column, part, pairs)) if pairs else (forest,)
+
+
+def _within(column: str, part: EstimationResult, pairs: Sequence[Mapping[str, Any]]) -> Table:
+    refused = set(part.refused())
+    rows = []
+    for pair in pairs[:_MOST_ROWS]:
+        limits = pair["adjusted_interval"]
+        verdict = "not told apart" if pair["verdict"] == "inconclusive" else pair["verdict"]
+        rows.append(
+            (
+                pair["group"],
+                f"{pair['policy_a']} - {pair['policy_b']}",
+                signed(pair["difference"]),
+                interval(limits["low"], limits["high"], sign=True),
+                p_value(pair["p_adjusted"]),
+                "refused" if refused & {pair["a"], pair["b"]} else verdict,
+            )
+        )
+    note = (
+        f"Jointly valid {part.level:.0%} intervals; p-values and verdicts are adjusted for "
+        f"{len(pairs)} pairs (Holm)."
+    )
+    if len(pairs) > _MOST_ROWS:
+        note += f" {_MOST_ROWS} of them are shown."
+    titles = (column, "difference", "value", "interval", "p", "verdict")
+    title = f"By {column}: differences within each level"
+    return Table(title, titles, tuple(rows), frozenset({2, 3, 4}), note)
+
+
+# ---- calibration ----------------------------------------------------------------------------
+
+
+def _calibration(result: EstimationResult) -> Part | None:
+    parts: list[Part] = []
+    curve = result.curves.get("judge")
+    histogram = None if result.evidence is None else score_histogram(result.evidence)
+    if curve is not None:
+        note = (
+            f"Mean label at each judge score, with a {curve.band} {curve.level:.0%} band; below, "
+            "where the scores and the labels are."
+        )
+        if curve.reference:
+            note += " The dashed line is a judge whose scores are the labels' means."
+        parts.append(CurvePart("Judge score to label", curve, histogram, note))
+    elif histogram is not None:
+        parts.append(histogram)
+    transport = transport_part(result)
+    if transport is not None:
+        parts.append(transport)
+    overlap = _overlap(result)
+    if overlap is not None:
+        parts.append(overlap)
+    fit = result.diagnostics.get("calibration_fit")
+    note = ""
+    if isinstance(fit, Mapping) and "r2" in fit:
+        note = (
+            f"Out of fold the judge explains {percent(max(fit['r2'], 0.0))} of the variance of "
+            f"{fit['n_labels']:,} labels."
+        )
+    return Section("Calibration of the judge", tuple(parts), note) if parts else None
+
+
+def _width(result: EstimationResult) -> float:
+    low, high = result.metadata.get("scale", (0.0, 1.0))
+    return float(high - low)
+
+
+def transport_part(result: EstimationResult) -> Forest | None:
+    """Mean residual of each policy's labels under a calibration learnt from the others."""
+    width, rows, margin = _width(result), [], 0.0
+    for name, audit in result.diagnostics.get("transport", {}).items():
+        if audit["mean_residual"] is None:
+            continue
+        margin = audit["margin"] * width
+        value, low, high = (audit[key] * width for key in ("mean_residual", "low", "high"))
+        mark = audit["status"].replace("_", " ").lower()
+        tone = {"pass": "good", "fail": "bad"}.get(mark, "care")
+        rows.append(ForestRow(name, value, low, high, mark=mark, tone=tone))
+    if not rows:
+        return None
+    return Forest(
+        "Would the others' calibration hold?",
+        tuple(rows[:_MOST_ROWS]),
+        "label minus prediction",
+        reference=0.0,
+        zone=(-margin, margin),
+        note="Each policy's labels against a calibration learnt from everybody else's. The shaded "
+        "margin is of no practical importance. It matters where a policy has no labels of its own.",
+    )
+
+
+def _overlap(result: EstimationResult) -> Table | None:
+    found = result.diagnostics.get("score_overlap")
+    if not found:
+        return None
+    rows = tuple(
+        (name, percent(o["overlap"]), percent(o["outside"]), percent(o["thin"]))
+        for name, o in list(found.items())[:_MOST_ROWS]
+    )
+    return Table(
+        "Do the labels reach the policy's scores?",
+        ("policy", "overlap", "scores outside the labels", "scores with few labels"),
+        rows,
+        frozenset({1, 2, 3}),
+    )
+
+
+def _residuals(result: EstimationResult) -> Part | None:
+    if result.evidence is not None:
+        parts = residual_parts(result.evidence, result.level)
+    else:
+        parts = _saved_regions(result)
+    if not parts:
+        return None
+    note = (
+        "Label minus out-of-fold prediction. An interval away from zero is a place where the judge "
+        "errs in a way the calibration does not know. Intervals are one by one, not adjusted for "
+        "their number; rows are taken as independent."
+    )
+    return Section("Residuals", tuple(parts), note)
+
+
+def _saved_regions(result: EstimationResult) -> list[Forest]:
+    """The thirds of the score a saved result still knows."""
+    fit = result.diagnostics.get("calibration_fit") or {}
+    width, times = _width(result), float(ndtri(0.5 + result.level / 2.0))
+    rows = tuple(
+        ForestRow(
+            f"{r['name']} third",
+            r["mean"] * width,
+            (r["mean"] - times * r["standard_error"]) * width,
+            (r["mean"] + times * r["standard_error"]) * width,
+            mark=f"n = {r['n']}",
+        )
+        for r in fit.get("regions", ())
+    )
+    if not rows:
+        return []
+    return [Forest("By judge score", rows, "label minus prediction", reference=0.0)]
+
+
+# ---- weights --------------------------------------------------------------------------------
+
+
+def _weights(result: EstimationResult) -> Part | None:
+    found: Mapping[str, Any] = result.diagnostics.get("weights") or {}
+    if not found:
+        return None
+    after = _projected_ess(result)
+    titles = ["policy", "effective sample size", "of the rows"]
+    if after:
+        titles.append("after projection")
+    titles += ["labels worth", "top 5% carry", "heaviest row", "tail index", "mean weight"]
+    rows = []
+    for name, w in list(found.items())[:_MOST_ROWS]:
+        cells = [name, f"{w['ess']:,.0f}", percent(w["ess_fraction"])]
+        if after:
+            cells.append(percent(after[name]) if name in after else "")
+        cells += [
+            f"{w['labelled_ess']:,.0f}" if "labelled_ess" in w else "",
+            percent(w["top5_share"]),
+            percent(w["max_share"]),
+            "none" if w["tail_index"] is None else number(w["tail_index"], 3),
+            number(w["mean_weight"], 3),
+        ]
+        rows.append(tuple(cells))
+    table = Table(
+        "How far the log reaches each policy",
+        tuple(titles),
+        tuple(rows),
+        frozenset(range(1, len(titles))),
+        "Gates read the raw weights: a projection can make any weights look even. A tail index "
+        "below 2 means weights without a finite variance.",
+    )
+    return Section("Weights and overlap", (*weight_histograms(result), table))
+
+
+def _projected_ess(result: EstimationResult) -> Mapping[str, float]:
+    """Effective sample size of the projected weights, as a share of the rows."""
+    known = result.diagnostics.get("calibrated_ess_fraction")
+    if known:
+        return dict(known)
+    evidence = result.evidence
+    if evidence is None or evidence.projected is None:
+        return {}
+    squares = np.einsum("nk,nk->k", evidence.projected, evidence.projected)
+    return dict(zip(result.policies, (len(evidence.dataset) / squares).tolist(), strict=True))
+
+
+# ---- configuration --------------------------------------------------------------------------
+
+
+def _facts(result: EstimationResult) -> Facts:
+    from cje._version import __version__
+
+    meta = result.metadata
+    description = DESCRIPTIONS.get(result.estimator)
+    items = [
+        ("estimator", f"{result.estimator}: {description}" if description else result.estimator)
+    ]
+    for key in ("level", "margin", "seed", "scale", "calibration_mode", "label_uncertainty"):
+        if meta.get(key) is not None:
+            items.append((key.replace("_", " "), _plain(meta[key])))
+    mode = result.diagnostics.get("calibration_mode")
+    if mode is not None and "calibration_mode" not in meta:
+        items.append(("calibration mode", str(mode)))
+    for key, value in (meta.get("config") or {}).items():
+        items.append((str(key), _plain(value)))
+    for role, notes in meta.get("reading", {}).items():
+        items.append((f"how the {role} data were read", "\n".join(notes)))
+    items.append(("versions", f"cje {__version__}, NumPy {np.__version__}, "
+                              f"Python {platform.python_version()}"))  # fmt: skip
+    items.append(("fingerprint of the result", _result_fingerprint(result)))
+    if result.evidence is not None:
+        items.append(("fingerprint of the data", _data_fingerprint(result)))
+    items.append(
+        ("citation", f"The CJE authors. CJE: calibrated judge evaluation, version {__version__}.")
+    )
+    return Facts("How it was made", tuple(items))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " to ".join(map(str, value)) if len(value) == 2 else ", ".join(map(str, value))
+    return str(value)
+
+
+def _result_fingerprint(result: EstimationResult) -> str:
+    """SHA-256 of names, values and covariance."""
+    digest = hashlib.sha256("\x00".join(result.policies).encode("utf-8", "surrogatepass"))
+    digest.update(np.ascontiguousarray(result.estimates, dtype="<f8").tobytes())
+    digest.update(np.ascontiguousarray(result.influence.covariance(), dtype="<f8").tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _data_fingerprint(result: EstimationResult) -> str:
+    """SHA-256 of the policies' names and of a CRC-32 of each column: it tells data sets apart.
+
+    It is no seal: a checksum of a large table is ten times faster than a cryptographic hash of it.
+    """
+    assert result.evidence is not None
+    data = result.evidence.dataset
+    digest = hashlib.sha256("\x00".join(data.policies).encode("utf-8", "surrogatepass"))
+    for column in (data.judge_score, data.oracle_label, data.prompt_id.codes, data.policy.codes):
+        checksum = zlib.crc32(np.ascontiguousarray(column).data)
+        digest.update(f"{len(column)}:{checksum};".encode())
+    return digest.hexdigest()[:32]

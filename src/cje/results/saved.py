@@ -1,0 +1,191 @@
+"""The file format of an `EstimationResult`: JSON, versioned, influence packed exactly.
+
+Beside what loading needs, a file holds the answers themselves, for readers without this package:
+``table`` (single and joint limits), ``differences`` (with adjusted p-values, intervals and
+verdicts) and ``best``. A result saved without its influence matrix is loaded from them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cje.errors import CJEError
+from cje.inference import CalibrationCurve, Finding, InfluenceEstimate
+from cje.results.comparison import check_margin
+from cje.results.kept import KeptAnswers
+from cje.results.result import EstimationResult
+
+__all__ = ["FORMAT", "VERSION", "dumps", "loads"]
+
+FORMAT, VERSION = "cje-result", 2
+
+# A file is foreign data: whatever a wrong type, shape, number or code in it can raise.
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, zlib.error)
+
+
+def dumps(result: EstimationResult, *, influence: bool = True) -> str:
+    """The result as JSON text; NaN and infinity are refused, never written."""
+    whole = influence and result.kept is None  # what was loaded without it has none to give
+    content = {"format": FORMAT, "version": VERSION, **_result_dict(result, whole)}
+    try:
+        return json.dumps(content, allow_nan=False, indent=1, default=_plain)
+    except ValueError as error:
+        raise CJEError("the result holds a number JSON cannot carry", value=str(error)) from error
+
+
+def loads(text: str) -> EstimationResult:
+    """The inverse of `dumps`."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CJEError("not a saved result: the text is not JSON", value=str(error)) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CJEError("not a saved result", hint="files written by result.to_json(path) only")
+    if content.get("version") != VERSION:
+        raise CJEError(
+            "this result was saved in a format version this release cannot read",
+            value=content.get("version"),
+            hint=f"this release reads version {VERSION}",
+        )
+    try:
+        return _result_from(content)
+    except _DAMAGE as error:
+        raise CJEError(
+            "the saved result is incomplete or damaged",
+            value=error,
+            hint="save it again with result.to_json(path) or cje analyze --save",
+        ) from error
+
+
+def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
+    return {
+        "estimator": result.estimator,
+        "policies": list(result.policies),
+        "table": result.rows(),
+        "differences": result.differences(),
+        "best": None if result.cells is not None else result.best_policy().to_dict(),
+        "values": _estimate_dict(result.influence, influence),
+        "diagnostics": dict(result.diagnostics),
+        "metadata": dict(result.metadata),
+        "findings": [finding.to_dict() for finding in result.findings],
+        "curves": {name: curve.to_dict() for name, curve in result.curves.items()},
+        "subgroups": {k: _result_dict(part, influence) for k, part in result.subgroups.items()},
+    }
+
+
+def _result_from(content: dict[str, Any]) -> EstimationResult:
+    estimate = _estimate_from(content["values"])
+    metadata = _metadata_from(content["metadata"], len(estimate))
+    kept = None
+    if "covariance" in content["values"]:
+        kept = KeptAnswers.from_dict(content, float(metadata.get("level", 0.95)))
+        if set(kept.rows) != set(estimate.names):
+            raise ValueError("the table and the values have different names")
+    return EstimationResult(
+        str(content["estimator"]),
+        estimate,
+        dict(content["diagnostics"]),
+        metadata,
+        tuple(Finding.from_dict(item) for item in content["findings"]),
+        {name: CalibrationCurve.from_dict(item) for name, item in content["curves"].items()},
+        {name: _result_from(item) for name, item in content["subgroups"].items()},
+        kept=kept,
+    )
+
+
+def _metadata_from(metadata: Any, n_names: int) -> dict[str, Any]:
+    """The fields every answer relies on, checked; others are the writer's own."""
+    found = dict(metadata)
+    if not 0.0 < float(found.get("level", 0.95)) < 1.0:
+        raise ValueError("the level is no probability")
+    check_margin(found.get("margin"))
+    for key in ("n_rows", "n_labels"):
+        if not isinstance(found.get(key, {}), Mapping):
+            raise ValueError(f"{key} is no mapping")
+    if not isinstance(found.get("borrowed", []), list):
+        raise ValueError("borrowed is no list")
+    cells = found.get("cells")
+    if cells is not None:
+        parts = [(str(c["policy"]), str(c["column"]), str(c["level"])) for c in cells]
+        if len(parts) != n_names:
+            raise ValueError("one cell a value")
+    return found
+
+
+def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, Any]:
+    bounds = None
+    if estimate.bounds is not None:
+        bounds = [[_finite(v) for v in pair] for pair in np.asarray(estimate.bounds).tolist()]
+    common = {"names": list(estimate.names), "values": estimate.values.tolist(), "bounds": bounds}
+    if not influence:
+        df = float(estimate.degrees_of_freedom().min())
+        return common | {"covariance": estimate.covariance().tolist(), "df": _finite(df)}
+    extra, by_label = estimate.extra_covariance, estimate.label_influence
+    return common | {
+        "influence": _packed(estimate.influence),
+        "clusters": None if estimate.clusters is None else list(estimate.clusters),
+        "extra_covariance": None if extra is None else extra.tolist(),
+        "extra_df": None if estimate.extra_df is None else _finite(estimate.extra_df),
+        "label_influence": None if by_label is None else _packed(by_label),
+        "labels_apart": estimate.labels_apart,
+        "pieces": None if estimate.pieces is None else _packed(estimate.pieces),
+    }
+
+
+def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
+    bounds: Any = data["bounds"]
+    if bounds is not None:
+        limits = (-np.inf, np.inf)
+        bounds = np.array(
+            [[lim if v is None else v for v, lim in zip(p, limits, strict=True)] for p in bounds],
+            dtype=np.float64,
+        )
+        if not (bounds[:, 0] <= bounds[:, 1]).all():
+            raise ValueError("a lower bound lies above its upper bound")
+    if "covariance" in data:
+        return InfluenceEstimate.from_covariance(
+            data["names"], data["values"], data["covariance"], df=data["df"], bounds=bounds
+        )
+    return InfluenceEstimate(
+        tuple(data["names"]),
+        np.array(data["values"], dtype=np.float64),
+        _unpacked(data["influence"]),
+        None if data["clusters"] is None else tuple(data["clusters"]),
+        None if data["extra_covariance"] is None else np.array(data["extra_covariance"]),
+        None if data["extra_df"] is None else float(data["extra_df"]),
+        bounds,
+        None if data["label_influence"] is None else _unpacked(data["label_influence"]),
+        None if data["pieces"] is None else _unpacked(data["pieces"]),
+        bool(data["labels_apart"]),
+    )
+
+
+def _packed(array: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
+    raw = np.ascontiguousarray(array, dtype="<f8").tobytes()
+    return {"shape": list(array.shape), "zlib_f8": base64.b85encode(zlib.compress(raw, 1)).decode()}
+
+
+def _unpacked(data: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    raw = zlib.decompress(base64.b85decode(data["zlib_f8"]))
+    return np.frombuffer(raw, dtype="<f8").reshape(data["shape"]).astype(np.float64)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars and arrays as plain types; anything else is a mistake worth hearing of."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    raise CJEError("the result holds something JSON cannot carry", value=value)
