@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cje.calibration.rewards.reward_model import fit_reward_model
 from cje.data import Dataset, read
 from cje.data.folds import get_folds
+from cje.data.opening import open_file
 from cje.data.sampler import LOG_RATIO_CLIP
 from cje.data.sources import open_sources
 from cje.diagnostics import (
@@ -166,8 +167,9 @@ def _first_lengths(source: Any, column: str, n_rows: int) -> FloatArray:
     """log(1 + length) of the first responses of a large file; NaN for the rest."""
     import polars as pl
 
-    scan = pl.scan_ndjson(source, n_rows=_LENGTH_ROWS).select(pl.col(column).str.len_chars())
-    found = scan.collect().to_series().to_numpy()
+    with open_file(Path(source)) as stream:
+        scan = pl.scan_ndjson(stream, n_rows=_LENGTH_ROWS).select(pl.col(column).str.len_chars())
+        found = scan.collect().to_series().to_numpy()
     out = np.full(n_rows, np.nan)
     out[: len(found)] = np.log1p(found.astype(np.float64))
     return out

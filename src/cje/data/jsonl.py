@@ -13,6 +13,7 @@ import polars as pl
 
 from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, path_expression
 from cje.data.fields import SYNONYMS, Leaf, Plan, kind_of
+from cje.data.opening import open_file
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
 from cje.data.sniff import MAX_LINE_BYTES
@@ -78,10 +79,12 @@ class JsonlTable:
         schema = _nested_schema(
             {path: _wanted_type(column, plan) for column, path in plan.columns.items()}
         )
-        source: Any = self.path
-        if self._skip:
-            source = self.path.read_bytes()[self._skip :]
-        raw = pl.read_ndjson(source, schema=schema)
+        with open_file(self.path) as stream:
+            source: Any = stream
+            if self._skip:
+                stream.seek(self._skip)
+                source = stream.read()
+            raw = pl.scan_ndjson(source, schema=schema).collect()
         return raw.select(
             path_expression(path).alias(column) for column, path in plan.columns.items()
         )

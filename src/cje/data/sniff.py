@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+from cje.data.opening import cannot_open, open_file
 from cje.errors import CJEError
 
 __all__ = ["FORMATS", "MAX_LINE_BYTES", "check_content", "file_format"]
@@ -41,7 +42,11 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 def file_format(path: Path) -> str:
     """The format by extension, for a path that must be an existing file."""
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except (OSError, ValueError) as error:
+        raise cannot_open(path, error) from error
+    if not exists:
         near = _neighbours(path)
         raise CJEError(
             "no such file or folder",
@@ -64,14 +69,11 @@ def file_format(path: Path) -> str:
 def check_content(path: Path, format_: str) -> int:
     """Refuse what only looks like the format; return how many bytes of byte-order mark to skip."""
     where = str(path)
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(65536)
-            size = path.stat().st_size
-            if format_ == "jsonl" and size > MAX_LINE_BYTES and b"\n" not in head:
-                head += stream.read(MAX_LINE_BYTES)
-    except OSError as error:
-        raise CJEError(f"cannot be read: {error.strerror}", where=where) from error
+    with open_file(path) as stream:
+        head = stream.read(65536)
+        size = path.stat().st_size
+        if format_ == "jsonl" and size > MAX_LINE_BYTES and b"\n" not in head:
+            head += stream.read(MAX_LINE_BYTES)
     if size == 0:
         raise CJEError(
             "the file is empty: it has no bytes at all",

@@ -15,6 +15,7 @@ import polars as pl
 from cje.data import adapters
 from cje.data.adapters import inspect_ai
 from cje.data.jsonl import JsonlTable
+from cje.data.opening import cannot_open
 from cje.data.sniff import FORMATS, check_content, file_format
 from cje.data.tables import CsvTable, FrameTable, ParquetTable, RowsTable, Table, csv_header
 from cje.errors import CJEError
@@ -79,7 +80,11 @@ def _from_mapping(given: Mapping[Any, Any], policy: str | None, notes: list[str]
 
 
 def _from_path(path: Path, policy: str | None, notes: list[str]) -> list[Source]:
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except (OSError, ValueError) as error:
+        raise cannot_open(path, error) from error
+    if is_folder:
         return [_open_file(file, policy) for file in _files_of(path, notes)]
     return [_open_file(path, policy)]
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from cje.data.convert import POLARS_FAILURES, canonical_frame, leaves_of_schema, path_expression
 from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.opening import open_file
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
 from cje.errors import CJEError
@@ -112,20 +113,22 @@ class ParquetTable:
 
     def leaves(self) -> list[Leaf]:
         try:
-            schema = pl.read_parquet_schema(self.path)
+            with open_file(self.path) as stream:
+                schema = pl.read_parquet_schema(stream)
         except (*POLARS_FAILURES, OSError) as error:
             raise self._broken(error) from error
         return leaves_of_schema(pl.Schema(schema))
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
         try:
-            raw = (
-                pl.scan_parquet(self.path)
-                .select(
-                    path_expression(path).alias(column) for column, path in plan.columns.items()
+            with open_file(self.path) as stream:
+                raw = (
+                    pl.scan_parquet(stream)
+                    .select(
+                        path_expression(path).alias(column) for column, path in plan.columns.items()
+                    )
+                    .collect()
                 )
-                .collect()
-            )
         except (*POLARS_FAILURES, OSError) as error:
             raise self._broken(error) from error
         return Loaded.from_frame(raw, plan, bad, self.name, lambda i: f"row {i + 1}")
@@ -172,16 +175,17 @@ class CsvTable:
         return replace(loaded, good=loaded.good & ~blank, notes=notes)
 
     def _scan(self, plan: Plan, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
-        return (
-            pl.scan_csv(
-                self.path,
-                separator=self.separator,
-                infer_schema=False,
-                schema_overrides=dict(types),
+        with open_file(self.path) as stream:
+            return (
+                pl.scan_csv(
+                    stream,
+                    separator=self.separator,
+                    infer_schema=False,
+                    schema_overrides=dict(types),
+                )
+                .select(pl.col(path[0]).alias(column) for column, path in plan.columns.items())
+                .collect()
             )
-            .select(pl.col(path[0]).alias(column) for column, path in plan.columns.items())
-            .collect()
-        )
 
     def _as_text(self, plan: Plan) -> pl.DataFrame:
         try:

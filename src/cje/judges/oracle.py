@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
+from cje.data.parsing import csv_lines, csv_records
 from cje.data.scale import Scale
 from cje.errors import CJEError
 from cje.judges.base import Judge, function_name
@@ -164,14 +165,15 @@ def _read_labels(
     labels: dict[str, list[float]] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+            columns = next(csv_lines(file), [])
             for column in (id_column, label_column):
-                if column not in (reader.fieldnames or ()):
+                if column not in columns:
                     raise CJEError(
                         f"the label file has no column '{column}'", where=str(path),
-                        hint=f"its columns are {', '.join(reader.fieldnames or ())}",
+                        hint=f"its columns are {', '.join(columns)}",
                     )  # fmt: skip
-            for number, record in enumerate(reader, start=2):
+            file.seek(0)
+            for number, record in enumerate(csv_records(file, str(path)), start=2):
                 text = (record[label_column] or "").strip()
                 if not text:
                     continue  # an empty cell is "not labelled"

@@ -70,7 +70,7 @@ def is_locked(work_dir: Path) -> bool:
     path = work_dir / "lock.sqlite"
     if not path.is_file():
         return False
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0)
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=0)
     try:
         connection.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.OperationalError as error:

@@ -328,7 +328,9 @@ def _parts(keys: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
 
 def _open(path: Path, durability: str, read_only: bool) -> sqlite3.Connection:
     if read_only:
-        return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+        # as_uri quotes what SQLite would read as syntax: a folder may be called "run #3"
+        uri = f"{path.resolve().as_uri()}?mode=ro"
+        return sqlite3.connect(uri, uri=True, isolation_level=None)
     path.parent.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path, isolation_level=None, timeout=10)
     try:

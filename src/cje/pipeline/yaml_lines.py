@@ -18,6 +18,8 @@ __all__ = ["load_yaml"]
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
 
+_MAX_NODES = 100_000  # of a configuration with its aliases written out
+
 
 def load_yaml(path: str | Path, model: type[M]) -> M:
     """The file at `path` as a `model`, or a `CJEError` that says what is wrong and where."""
@@ -33,7 +35,10 @@ def parse_yaml(text: str, model: type[M], *, name: str = "config") -> M:
     """`load_yaml` for text already in memory; `name` stands for the file in messages."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _refuse_expansion(node, name)
         data = yaml.safe_load(text)
+    except RecursionError as error:
+        raise CJEError("the YAML is nested too deeply", where=name) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
@@ -46,6 +51,31 @@ def parse_yaml(text: str, model: type[M], *, name: str = "config") -> M:
         return model.model_validate(data)
     except ValidationError as error:
         raise _explain(error, model, lines, name) from error
+
+
+def _refuse_expansion(root: yaml.Node | None, name: str) -> None:
+    """Raise where anchors repeat one another: a few lines may stand for billions of values."""
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        known = sizes.get(id(node))
+        if known is not None:
+            return known
+        sizes[id(node)] = _MAX_NODES + 1  # what an anchor that contains itself finds
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [child for pair in node.value for child in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            children = node.value
+        sizes[id(node)] = total = 1 + sum(map(size, children))
+        return total
+
+    if root is not None and size(root) > _MAX_NODES:
+        raise CJEError(
+            "the anchors (&) and aliases (*) of this YAML expand to too many values",
+            where=name,
+            hint="write the values out",
+        )
 
 
 def _lines(node: yaml.Node | None, place: Place, name: str) -> Iterator[tuple[Place, int]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cje.data.parsing import csv_records, parse_json
 from cje.errors import CJEError
 from cje.pipeline.chunks import Chunk, Row, find_chunk
 from cje.pipeline.config import DatasetConfig
@@ -89,7 +88,20 @@ def _prompt_id(record: dict[str, Any], config: DatasetConfig, context: str, wher
     value = record.get(config.id_field)
     if value is None or value == "":
         raise CJEError(f"the row has no '{config.id_field}'", where=where)
-    return str(value)
+    return _encodable(str(value), config.id_field, where)
+
+
+def _encodable(text: str, field: str, where: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CJEError(
+            f"'{field}' holds half of a surrogate pair, which is not text",
+            where=where,
+            value=text,
+            hint="write the file again with the character whole",
+        ) from error
+    return text
 
 
 def _text(record: dict[str, Any], field: str, where: str) -> str:
@@ -103,7 +115,7 @@ def _text(record: dict[str, Any], field: str, where: str) -> str:
     value = record[field]
     if not isinstance(value, str):
         raise CJEError(f"'{field}' is not text", where=where, value=value)
-    return value
+    return _encodable(value, field, where)
 
 
 def _logprob(value: Any, field: str, where: str) -> float:
@@ -141,7 +153,7 @@ def _jsonl(path: Path) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line)
+                record = parse_json(line)
             except ValueError as error:
                 raise CJEError(
                     f"the line is not JSON: {error}", where=f"{path}, line {number}"
@@ -153,22 +165,24 @@ def _jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 def _csv(path: Path) -> Iterator[dict[str, Any]]:
     with open(path, encoding="utf-8-sig", newline="") as handle:
-        yield from csv.DictReader(handle)
+        yield from csv_records(handle, str(path))
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     import polars as pl
 
-    source, start = pl.scan_parquet(path), 0
-    while True:
-        try:
-            frame = source.slice(start, _PARQUET_STEP).collect()
-        except pl.exceptions.PolarsError as error:
-            raise CJEError(f"this is not a Parquet file: {error}", where=str(path)) from error
-        if not len(frame):
-            return
-        yield from frame.iter_rows(named=True)
-        start += _PARQUET_STEP
+    # an opened file: polars expands `*`, `?` and `[...]` in a path
+    with path.open("rb") as stream:
+        source, start = pl.scan_parquet(stream), 0
+        while True:
+            try:
+                frame = source.slice(start, _PARQUET_STEP).collect()
+            except pl.exceptions.PolarsError as error:
+                raise CJEError(f"this is not a Parquet file: {error}", where=str(path)) from error
+            if not len(frame):
+                return
+            yield from frame.iter_rows(named=True)
+            start += _PARQUET_STEP
 
 
 def _unreadable(path: Path, error: Exception) -> CJEError:
