@@ -3,6 +3,7 @@
 from cje.findings import Finding, Severity
 from cje.inference.bootstrap import cluster_bootstrap, multiplier_draws
 from cje.inference.curve import CalibrationCurve
+from cje.inference.decision import Decision, GateRule
 from cje.inference.estimate import InfluenceEstimate
 from cje.inference.intervals import Interval, IntervalMethod, interval_limits, t_p_value
 from cje.inference.jackknife import fold_jackknife_covariance, jackknife_influence
@@ -10,7 +11,9 @@ from cje.inference.multiplicity import benjamini_hochberg, holm, max_t_critical_
 
 __all__ = [
     "CalibrationCurve",
+    "Decision",
     "Finding",
+    "GateRule",
     "InfluenceEstimate",
     "Interval",
     "IntervalMethod",
