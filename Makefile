@@ -3,11 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# One BLAS thread a process: the tests run in parallel processes already.
+# One BLAS thread per process: the tests already run in parallel processes.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types layers unit fuzz docs bench clean system
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick lint types layers unit newest oldest dist fuzz docs bench clean system
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,31 +23,55 @@ $(VENV)/.test: $(VENV)/.core
 	$(BIN)/pip install -q -c constraints.txt -e '.[test,api,anthropic,survival,ray,docs]'
 	@touch $@
 
-demo: $(VENV)/.core ## the main job on an embedded default: no network, no key
+# The inner loop needs neither torch nor ray nor the documentation's packages.
+$(VENV)/.quick: $(VENV)/.core
+	$(BIN)/pip install -q -c constraints.txt -e '.[test,api]'
+	@touch $@
+
+demo: $(VENV)/.core ## the whole journey on embedded data: no network, no key
 	$(BIN)/cje demo --out demo
 
-system: ## system packages the tests need (a headless browser)
+system: ## system packages that the tests need (a headless browser)
 	@bash scripts/setup_system.sh
 
-test: $(VENV)/.test system lint types layers unit ## everything that must hold
+test: $(VENV)/.test system lint types layers unit dist ## everything that must hold
 
-lint: $(VENV)/.test
+QUICK_TESTS := $(addprefix tests/,analysis calibration classification data diagnostics estimators \
+	inference judges kernels models policies report results) tests/test_public_surface.py
+
+quick: $(VENV)/.quick ## lint, types, layers and the fast tests: under two minutes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src/
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not browser and not ray" $(QUICK_TESTS)
+
+lint: $(VENV)/.test ## ruff: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.test
+types: $(VENV)/.test ## mypy --strict
 	$(BIN)/mypy --strict src/
 
-layers: $(VENV)/.test
+layers: $(VENV)/.test ## the import contracts
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadfile --doctest-modules tests src/cje
+unit: $(VENV)/.test ## all tests, with their coverage of src/
+	$(BIN)/python -m pytest -n 2 --dist loadfile --doctest-modules --cov=cje --cov-report=term:skip-covered tests src/cje
+
+newest: ## the fast tests with the newest release of every dependency
+	@bash scripts/check_dependencies.sh newest $(PYTHON)
+
+oldest: ## the fast tests with the oldest releases that pyproject.toml allows
+	@bash scripts/check_dependencies.sh oldest $(PYTHON)
+
+dist: $(VENV)/.test ## wheel and sdist; the demo runs from the wheel in an empty environment
+	@bash scripts/check_wheel.sh $(BIN)/python
 
 FUZZ_TARGETS := $(wildcard tests/robustness/test_fuzz_*.py) tests/data/test_fuzz.py \
 	tests/estimators/test_direct_fuzz.py tests/survival/test_rubbish.py
 
-fuzz: $(VENV)/.test ## 100,000 new examples for every public entry point: a night's work; EXAMPLES=1000 for less
+fuzz: $(VENV)/.test ## new examples for every public entry point; EXAMPLES=1000 for minutes, default a night
 	CJE_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/python -m pytest -n auto --timeout 0 $(FUZZ_TARGETS)
 
 docs: $(VENV)/.test ## the documentation site, strict
@@ -52,5 +80,5 @@ docs: $(VENV)/.test ## the documentation site, strict
 bench: $(VENV)/.test ## benchmarks beside the peers; QUICK=1 for the short form
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick,)
 
-clean:
-	rm -rf $(VENV) .venvs demo site .pytest_cache .mypy_cache .ruff_cache
+clean: ## remove environments, caches and outputs
+	rm -rf $(VENV) .venvs demo site dist .pytest_cache .mypy_cache .ruff_cache

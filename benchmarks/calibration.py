@@ -21,7 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.calibration_studies import (
+from benchmarks.timing import interleaved, main, middle, ratio, row, show
+from cje.calibration import JudgeCalibrator, SimcalConfig, SIMCalibrator
+from cje.calibration.rewards.reward_model import FloatArray
+from studies.calibration import (
     JUDGES,
     OBJECTIVES,
     WEIGHT_SHAPES,
@@ -29,9 +32,6 @@ from benchmarks.calibration_studies import (
     mode_selection_study,
     weight_study,
 )
-from benchmarks.timing import interleaved, main, middle, ratio, row, show
-from cje.calibration import JudgeCalibrator, SimcalConfig, SIMCalibrator
-from cje.calibration.rewards.reward_model import FloatArray
 
 _ROOT = Path(__file__).resolve().parents[1]
 PEER = _ROOT / ".venvs" / "cje030" / "bin" / "python"

@@ -12,14 +12,14 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks.calibration_studies import (
+from cje import simulate
+from cje.calibration import SimcalConfig, SIMCalibrator, fit_reward_model
+from studies.calibration import (
     OBJECTIVES,
     WEIGHT_SHAPES,
     importance_weights,
     weight_study,
 )
-from cje import simulate
-from cje.calibration import SimcalConfig, SIMCalibrator, fit_reward_model
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "methods" / "img"
 INK, RIGHT, WRONG, PALE = "#222222", "#0072B2", "#D55E00", "#BBBBBB"

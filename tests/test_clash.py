@@ -7,28 +7,42 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def import_cje(extra: Path) -> str:
+UNKNOWN_NAME = "import cje\ntry:\n    cje.load_dataset\nexcept AttributeError as e:\n    print(e)"
+VERSION = "import sys; sys.argv = ['cje', '--version']; from cje.cli.main import main; main()"
+
+
+def output_of(code: str, extra: Path) -> str:
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(extra), os.environ.get("PYTHONPATH", "")]),
     }
     done = subprocess.run(
-        [sys.executable, "-c", "import cje; print(cje.__version__)"],
-        env=env, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.strip()
-    return done.stderr
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    return done.stdout + done.stderr
 
 
-def test_a_cje_eval_beside_us_is_explained(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [UNKNOWN_NAME, VERSION])
+def test_an_installed_cje_eval_is_explained(code: str, tmp_path: Path) -> None:
     (tmp_path / "cje_eval-0.9.3.dist-info").mkdir()
-    message = import_cje(tmp_path)
+    message = output_of(code, tmp_path)
     assert "cje-eval" in message
     assert "pip uninstall cje-eval" in message
     assert str(Path("cje") / "__init__.py") in message
 
 
-def test_without_it_importing_is_silent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [UNKNOWN_NAME, VERSION])
+def test_a_distribution_of_a_similar_name_is_not_mentioned(code: str, tmp_path: Path) -> None:
     (tmp_path / "cje_evaluation-1.0.dist-info").mkdir()
-    assert import_cje(tmp_path) == ""
+    assert "cje-eval" not in output_of(code, tmp_path)
+
+
+def test_importing_cje_lists_no_folder(tmp_path: Path) -> None:
+    code = (
+        "import os\n"
+        "os.listdir = lambda *a: (_ for _ in ()).throw(AssertionError('a folder was listed'))\n"
+        "import cje; print(cje.__version__)"
+    )
+    assert output_of(code, tmp_path).strip()

@@ -44,33 +44,13 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _SUBMODULES:
         return importlib.import_module(f"cje.{name}")
-    raise AttributeError(f"module 'cje' has no attribute {name!r}")
+    from cje._clash import clash_message
+
+    clash = clash_message()
+    raise AttributeError(
+        f"module 'cje' has no attribute {name!r}" + (f". {clash}" if clash else "")
+    )
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def _explain_clash() -> None:
-    """Warn where the unrelated distribution `cje-eval`, which also installs `cje`, is present."""
-    import os
-    import sys
-
-    for folder in sys.path:
-        try:
-            entries = os.listdir(folder or ".")
-        except OSError:
-            continue  # sys.path may name zip files and folders that are not there
-        if any(name.startswith("cje_eval-") and name.endswith(".dist-info") for name in entries):
-            import warnings
-
-            warnings.warn(
-                "The distribution 'cje-eval' is installed in this environment and also provides "
-                f"the import name 'cje'. The module in use is {__file__}. "
-                "Keep the two in separate environments, or run: pip uninstall cje-eval",
-                stacklevel=3,
-            )
-            return
-
-
-_explain_clash()

@@ -19,9 +19,6 @@ from cje.estimators import EstimationResult
 from cje.inference import Finding, Severity
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
-ARENA = Path(__file__).resolve().parents[3] / "shared" / "data" / "arena"
-needs_arena = pytest.mark.skipif(not ARENA.is_dir(), reason="no Arena sample beside the repository")
-
 
 def _frame(seed: int = 0, prompts: int = 300, labels: int = 60) -> pl.DataFrame:
     data = simulate.policies_on_shared_prompts(prompts, 2, labels, seed=seed).dataset
@@ -355,12 +352,11 @@ def test_likert_labels_come_back_as_likert() -> None:
 # ---- the real sample ---------------------------------------------------------------------------
 
 
-@needs_arena
-def test_arena_with_probe_slices_reproduces_the_published_picture() -> None:
-    result = analyze_dataset(fresh_draws_dir=ARENA / "fresh_draws", labels=ARENA / "probe_slice")
+def test_probe_labels_correct_a_policy_the_judge_overrates(arena: Path) -> None:
+    result = analyze_dataset(fresh_draws_dir=arena / "fresh_draws", labels=arena / "probe_slice")
     gap = result.compare_policies("clone", "base")
-    assert 0.0 in gap.interval
     assert abs(gap.difference) < 0.05
+    assert abs(gap.difference) < 2.5 * gap.standard_error
     assert result.compare_policies("unhelpful", "base").difference < -0.5
     transport = result.diagnostics["transport"]
     assert transport["unhelpful"]["status"] == "FAIL"
@@ -368,22 +364,23 @@ def test_arena_with_probe_slices_reproduces_the_published_picture() -> None:
     assert result.best_policy().policy != "unhelpful"
 
 
-@needs_arena
-def test_arena_with_base_labels_alone_marks_every_borrowed_number() -> None:
-    result = analyze_dataset(fresh_draws_dir=ARENA / "fresh_draws")
+def test_base_labels_alone_mark_every_borrowed_number(arena: Path) -> None:
+    result = analyze_dataset(fresh_draws_dir=arena / "fresh_draws")
     assert result.metadata["borrowed"] == ["clone", "parallel_universe_prompt", "unhelpful"]
     codes = {(f.code, f.subject) for f in result.findings}
     assert ("borrowed-calibration", "unhelpful") in codes
     assert result.compare_policies("unhelpful", "clone").caveats
 
 
-@needs_arena
-def test_arena_labels_that_are_logged_and_fresh_are_one_set_of_labels() -> None:
-    """The logged rows are base's fresh draws; they made 960 labels of 480."""
-    alone = analyze_dataset(fresh_draws_dir=ARENA / "fresh_draws")
+def test_labels_that_are_logged_and_fresh_are_one_set_of_labels(arena: Path) -> None:
+    """The logged rows are base's fresh draws; counting both doubled the labels."""
+    alone = analyze_dataset(fresh_draws_dir=arena / "fresh_draws")
     both = analyze_dataset(
-        fresh_draws_dir=ARENA / "fresh_draws", logged_data_path=ARENA / "logged.jsonl"
+        fresh_draws_dir=arena / "fresh_draws", logged_data_path=arena / "logged.jsonl"
     )
     np.testing.assert_allclose(both.ci(), alone.ci(), atol=1e-12)
-    assert both.diagnostics["calibration_fit"]["n_labels"] == 480
+    assert (
+        both.diagnostics["calibration_fit"]["n_labels"]
+        == alone.diagnostics["calibration_fit"]["n_labels"]
+    )
     assert "copied-labels" in {f.code for f in both.findings}

@@ -1,9 +1,10 @@
 """Short versions of the Monte Carlo studies of benchmarks/calibration.py."""
 
+from pathlib import Path
+
 import pytest
 
-from benchmarks.calibration_studies import (
-    ARENA,
+from studies.calibration import (
     WEIGHT_SHAPES,
     arena_table,
     mode_selection_study,
@@ -38,12 +39,11 @@ def test_the_projection_alone_is_right_too(shape: str) -> None:
     assert study.ess_after > 1.2 * study.ess_before
 
 
-@pytest.mark.skipif(not ARENA.exists(), reason="the Arena sample is not here")
-def test_arena_effective_sample_sizes() -> None:
-    rows = {row["target"]: row for row in arena_table()}
+def test_a_hopeless_target_keeps_its_small_effective_sample(arena: Path) -> None:
+    rows = {row["target"]: row for row in arena_table(arena)}
     assert rows["clone"]["raw_ess"] == pytest.approx(0.21, abs=0.06)
     assert rows["unhelpful"]["raw_ess"] < 0.01
-    # The seed's rule makes the hopeless target look fine; the default does not.
+    # The published rule makes the hopeless target look fine; the default does not.
     assert rows["unhelpful"]["seed_ess"] > 0.6
     assert rows["unhelpful"]["default_ess"] < 0.05
     assert rows["clone"]["default_estimate"] == pytest.approx(

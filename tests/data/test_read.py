@@ -14,8 +14,6 @@ import pytest
 from cje.data import Dataset, Scale, read
 from cje.errors import CJEError
 
-ARENA = Path(__file__).parents[3] / "shared" / "data" / "arena"
-
 
 def make_rows(n: int = 40) -> list[dict[str, object]]:
     rng = np.random.default_rng(0)
@@ -339,14 +337,14 @@ def test_row_order_only_orders_rows(tmp_path: Path) -> None:
     assert read([rows[i] for i in order]) == read(rows).select(order)
 
 
-@pytest.mark.skipif(not ARENA.is_dir(), reason="the Arena sample is not beside this checkout")
-def test_the_arena_sample() -> None:
-    logged = read(ARENA / "logged.jsonl", covariates=["response_chars"])
-    assert len(logged) == 1000
+def test_a_folder_of_logged_fresh_and_probe_files_is_read_whole(arena: Path) -> None:
+    logged = read(arena / "logged.jsonl", covariates=["response_chars"])
+    lines = [json.loads(line) for line in (arena / "logged.jsonl").read_text().splitlines()]
+    assert len(logged) == len(lines)
     assert logged.target_policies == ("clone", "parallel_universe_prompt", "unhelpful")
-    assert logged.n_labelled == 480
-    fresh = read(ARENA / "fresh_draws")
+    assert logged.n_labelled == sum(line["oracle_label"] is not None for line in lines)
+    fresh = read(arena / "fresh_draws")
     assert fresh.policies == ("base", "clone", "parallel_universe_prompt", "unhelpful")
-    assert len(fresh) == 4000
-    probe = read(ARENA / "probe_slice")
-    assert probe.n_labelled == len(probe) == 150
+    assert len(fresh) == 4 * len(lines)
+    probe = read(arena / "probe_slice")
+    assert probe.n_labelled == len(probe) >= 120

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +22,6 @@ from cje.estimators import (
 )
 
 NAMES = ("ips", "snips", "calibrated-ips", "dr-cpo", "mrdr", "tmle", "tr-cpo", "stacked-dr")
-ARENA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "arena"
-needs_arena = pytest.mark.skipif(not ARENA.exists(), reason="the Arena sample is not here")
 
 
 def make(n=1500, n_labels=300, seed=1, targets=None, **options):
@@ -428,9 +425,8 @@ def test_fresh_prompts_may_differ_from_the_logged_ones():
     assert result.influence.n_clusters == 600
 
 
-@needs_arena
-def test_arena_unhelpful_is_refused_and_stacked_dr_agrees_with_its_fresh_draws():
-    logged, fresh = read(ARENA / "logged.jsonl"), read(ARENA / "fresh_draws")
+def test_arena_unhelpful_is_refused_and_stacked_dr_agrees_with_its_fresh_draws(arena):
+    logged, fresh = read(arena / "logged.jsonl"), read(arena / "fresh_draws")
     sampler = PrecomputedSampler(logged)
     result = StackedDREstimator(sampler, fresh).fit_and_estimate()
     refused = result.refused()

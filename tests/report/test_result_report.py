@@ -311,9 +311,16 @@ def test_the_plotted_points_are_the_estimates(direct: EstimationResult) -> None:
     assert [t.get_text() for t in ax.get_yticklabels()] == list(direct.policies)
 
 
-def test_a_name_is_no_formula() -> None:
-    rows = Forest("$\\frac{$", tuple(made_of([0.5], 0.1).report_parts()[0].rows))  # type: ignore[union-attr]
-    draw_forest(rows).figure.canvas.draw()
+def test_dollar_signs_in_a_name_are_drawn_as_they_are() -> None:
+    from matplotlib.text import Text
+
+    name = "$\\frac{$"
+    rows = Forest(name, tuple(made_of([0.5], 0.1).report_parts()[0].rows))  # type: ignore[union-attr]
+    figure = draw_forest(rows).figure
+    figure.canvas.draw()
+    shown = {text.get_text() for text in figure.findobj(Text)}
+    assert name.replace("$", r"\$") in shown
+    assert name not in shown
 
 
 def test_plots_that_cannot_be_drawn_say_why(

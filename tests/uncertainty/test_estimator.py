@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.uncertainty import COVERED, LOST, NOISY, SAVED, TWICE, Scenario, draw, study
 from cje.errors import CJEError
 from cje.uncertainty import (
     JudgeScore,
@@ -17,6 +16,7 @@ from cje.uncertainty import (
     UncertaintyAwareDRCPO,
     UncertaintyEstimatorConfig,
 )
+from studies.uncertainty import COVERED, LOST, NOISY, SAVED, TWICE, Scenario, draw, study
 
 PLAIN = UncertaintyEstimatorConfig(use_variance_shrinkage=False)
 

@@ -26,12 +26,17 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    version: bool = typer.Option(
+        False, "--version", help="Print the version, and those of the main dependencies."
+    ),
 ) -> None:
     if version:
-        from cje._version import __version__
+        from cje._clash import clash_message
+        from cje._version import version_report
 
-        typer.echo(__version__)
+        typer.echo(version_report())
+        if clash := clash_message():
+            typer.echo(clash, err=True)
         raise typer.Exit
 
 

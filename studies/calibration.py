@@ -131,14 +131,14 @@ def importance_weights(data: Any) -> FloatArray:
     return np.asarray(np.exp(ratios - ratios.max(axis=0)))
 
 
-def read_arena() -> dict[str, Any] | None:
+def read_arena(folder: Path = ARENA) -> dict[str, Any] | None:
     """The Arena sample as arrays, or None where it is absent."""
-    if not (ARENA / "logged.jsonl").exists():
+    if not (folder / "logged.jsonl").exists():
         return None
-    logged = _jsonl(ARENA / "logged.jsonl")
+    logged = _jsonl(folder / "logged.jsonl")
     targets = sorted(logged[0]["target_policy_logprobs"])
-    fresh = {name: _jsonl(ARENA / "fresh_draws" / f"{name}.jsonl") for name in targets}
-    probe = {name: _jsonl(ARENA / "probe_slice" / f"{name}.jsonl") for name in targets}
+    fresh = {name: _jsonl(folder / "fresh_draws" / f"{name}.jsonl") for name in targets}
+    probe = {name: _jsonl(folder / "probe_slice" / f"{name}.jsonl") for name in targets}
     base = np.array([r["base_policy_logprob"] for r in logged])
     ratios = np.array([[r["target_policy_logprobs"][t] for t in targets] for r in logged])
     ratios -= base[:, None]
@@ -153,9 +153,9 @@ def read_arena() -> dict[str, Any] | None:
     }
 
 
-def arena_table() -> list[dict[str, Any]]:
+def arena_table(folder: Path = ARENA) -> list[dict[str, Any]]:
     """For each target: effective sample size and estimate, raw, default and by the seed's rule."""
-    data = read_arena()
+    data = read_arena(folder)
     if data is None:
         return []
     labelled = ~np.isnan(data["label"])

@@ -1,0 +1,1 @@
+"""Monte Carlo studies with a known truth: short in the tests, at full size in `benchmarks/`."""
