@@ -52,8 +52,9 @@ def test_prompts_only_the_labels_have_do_not_count_as_prompts_of_the_sample() ->
     fresh, lender = _apart(2, shared_prompts=False)
     result = DirectEstimator(fresh, calibration_data=[lender]).fit_and_estimate()
     assert result.influence.n_clusters == 300
-    covariance = result.influence.extra_covariance
-    assert covariance is not None
+    (covariance,) = (
+        part.covariance for part in result.influence.components if part.covariance is not None
+    )
     assert covariance[0, 1] > 0.5 * np.sqrt(covariance[0, 0] * covariance[1, 1])
 
 

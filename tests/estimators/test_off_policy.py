@@ -20,6 +20,7 @@ from cje.estimators import (
     TRCPOEstimator,
     find_estimator,
 )
+from cje.inference import LABELS, SAMPLING
 
 NAMES = ("ips", "snips", "calibrated-ips", "dr-cpo", "mrdr", "tmle", "tr-cpo", "stacked-dr")
 
@@ -184,14 +185,14 @@ def test_label_uncertainty_is_counted_once():
 def test_label_variance_is_known_to_as_few_degrees_of_freedom_as_labels_decide():
     _, sampler = make(n=1000, n_labels=60)
     estimate = SNIPSEstimator(sampler).fit_and_estimate().influence
-    pieces = estimate.pieces
-    assert ((pieces > 0).sum(axis=0) == 60).all()
-    gap = pieces[:, 1] - pieces[:, 0]
+    (spread,) = (part.spread for part in estimate.components if part.kind == LABELS)
+    assert ((spread > 0).sum(axis=0) == 60).all()
+    gap = spread[:, 1] - spread[:, 0]
     few = (gap**2).sum() ** 2 / (gap**4).sum()
     assert few < 30
     assert estimate.difference("moderate", "near").degrees_of_freedom()[0] < 60
     full = SNIPSEstimator(sampler, oua_jackknife=False).fit_and_estimate().influence
-    assert full.pieces is None
+    assert [part.kind for part in full.components] == [SAMPLING]
 
 
 def test_tmle_stays_within_the_unit_interval():
@@ -212,11 +213,7 @@ def test_stacking_one_component_is_that_component():
 
 def influence_variance(result):
     """What the stack minimises: the squared influence, labels included."""
-    parts = result.influence
-    whole = parts.influence
-    if parts.label_influence is not None:
-        whole = whole + parts.label_influence
-    return (whole**2).sum(axis=0)
+    return (result.influence.influence**2).sum(axis=0)
 
 
 def test_the_stack_is_a_convex_combination_with_no_more_variance_than_its_components():

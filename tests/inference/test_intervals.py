@@ -143,7 +143,7 @@ def test_a_p_value_is_below_alpha_exactly_where_the_interval_leaves_the_null_out
 
 
 def test_an_estimate_without_spread_has_p_zero_or_one() -> None:
-    est = InfluenceEstimate(("a", "b"), [0.0, 1.0], np.zeros((5, 2)))
+    est = InfluenceEstimate.from_influence(("a", "b"), [0.0, 1.0], np.zeros((5, 2)))
     np.testing.assert_array_equal(est.p_values(), [1.0, 0.0])
 
 

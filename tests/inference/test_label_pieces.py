@@ -8,19 +8,12 @@ import numpy as np
 import pytest
 
 from cje.errors import CJEError
-from cje.inference import InfluenceEstimate
+from cje.inference import LABELS, SAMPLE_LABELS, SAMPLING, Component, InfluenceEstimate
 
 
-def _estimate(weights: np.ndarray, most: float | None = None, k: int = 1) -> InfluenceEstimate:
-    names = tuple("abcdef"[:k])
-    return InfluenceEstimate(
-        names,
-        np.zeros(k),
-        np.zeros((len(weights), k)),
-        extra_covariance=np.eye(k),
-        extra_df=most,
-        pieces=weights,
-    )
+def _estimate(weights: np.ndarray, most: float = np.inf, k: int = 1) -> InfluenceEstimate:
+    part = Component(LABELS, covariance=np.eye(k), df=most, spread=weights)
+    return InfluenceEstimate(tuple("abcdef"[:k]), np.zeros(k), (part,))
 
 
 def test_equal_pieces_count_each_and_one_heavy_piece_counts_alone() -> None:
@@ -52,14 +45,17 @@ def test_labels_of_a_rectified_estimate_stay_part_of_its_sample_beside_another()
     rng = np.random.default_rng(2)
     seen = rng.standard_normal((20, 1)) / 20
     apart = _labelled(seen, np.full((20, 1), 0.05))
-    rectified = replace(apart, names=("r",), labels_apart=False)
+    rectified = replace(
+        apart, names=("r",), components=(replace(apart.components[0], kind=SAMPLE_LABELS),)
+    )
     np.testing.assert_array_equal(
         rectified.standard_errors(full=False), rectified.standard_errors()
     )
-    both = InfluenceEstimate.join([apart, rectified])
-    assert both.standard_errors(full=False)[0] == 0.0
     raw = float(np.sqrt(20 / 19 * (seen**2).sum()))
-    assert both.standard_errors(full=False)[1] == pytest.approx(raw)
+    for both in ([apart, rectified], [rectified, apart]):
+        joined = InfluenceEstimate.join(both)
+        assert joined.select(["a"]).standard_errors(full=False)[0] == 0.0
+        assert joined.select(["r"]).standard_errors(full=False)[0] == pytest.approx(raw)
 
 
 def test_t_intervals_from_unequal_pieces_cover() -> None:
@@ -71,31 +67,24 @@ def test_t_intervals_from_unequal_pieces_cover() -> None:
     variance = ((rng.standard_normal((60, k)) * weight[:, None]) ** 2).sum(axis=0)
     covered = {}
     for name, pieces in (("pieces", np.tile(weight[:, None], k)), ("count", None)):
-        many = InfluenceEstimate(
-            tuple(map(str, range(k))),
-            values,
-            np.zeros((60, k)),
-            extra_covariance=np.diag(variance),
-            extra_df=59.0,
-            pieces=pieces,
-        )
+        part = Component(LABELS, covariance=np.diag(variance), df=59.0, spread=pieces)
+        many = InfluenceEstimate(tuple(map(str, range(k))), values, (part,))
         covered[name] = np.mean([0.0 in interval for interval in many.intervals()])
     assert covered["pieces"] == pytest.approx(0.95, abs=0.012)
     assert covered["count"] < 0.93
 
 
-def test_weights_of_the_wrong_shape_are_an_error() -> None:
-    with pytest.raises(CJEError, match="pieces"):
+def test_a_spread_of_the_wrong_shape_is_an_error() -> None:
+    with pytest.raises(CJEError, match="spread"):
         _estimate(np.ones((5, 3)))
-    with pytest.raises(CJEError, match="pieces"):
+    with pytest.raises(CJEError, match="spread"):
         _estimate(np.full((5, 1), np.nan))
 
 
 def _labelled(seen: np.ndarray, pieces: np.ndarray) -> InfluenceEstimate:
     k = seen.shape[1]
-    return InfluenceEstimate(
-        tuple("abcdef"[:k]), np.zeros(k), np.zeros_like(seen), label_influence=seen, pieces=pieces
-    )
+    part = Component(LABELS, seen, spread=pieces)
+    return InfluenceEstimate(tuple("abcdef"[:k]), np.zeros(k), (part,))
 
 
 def test_the_label_variance_is_a_mean_of_what_its_labels_and_what_all_labels_say() -> None:
@@ -137,10 +126,9 @@ def test_intervals_hold_where_heavy_labels_all_come_out_well() -> None:
     seen = weight[:, None] * residual / np.sqrt(1 - weight[:, None])
     names = tuple(map(str, range(k)))
     pieces = weight[:, None] * np.sqrt((residual**2).mean(axis=0))
-    zeros = np.zeros_like(seen)
     held = {}
     for name, part in (("moderated", pieces), ("plain", None)):
-        many = InfluenceEstimate(names, value, zeros, label_influence=seen, pieces=part)
+        many = InfluenceEstimate(names, value, (Component(LABELS, seen, spread=part),))
         low, high = np.array([tuple(i) for i in many.intervals(method="t")]).T
         held[name] = np.mean((low <= p) & (p <= high))
     assert held["plain"] < held["moderated"]
@@ -150,26 +138,24 @@ def test_intervals_hold_where_heavy_labels_all_come_out_well() -> None:
 def test_joining_keeps_degrees_of_freedom_and_label_variances() -> None:
     rng = np.random.default_rng(4)
     names = tuple(map(str, range(30)))
-    with_pieces = replace(
-        _labelled(rng.standard_normal((30, 1)) / 30, np.full((30, 1), 1 / 30)),
-        clusters=names,
-        extra_df=12.0,
-    )
-    without = replace(with_pieces, names=("z",), pieces=None)
-    both = InfluenceEstimate.join([with_pieces, without])
+    psi = rng.standard_normal((30, 1)) / 30
+    part = Component(LABELS, psi, df=12.0, spread=np.full((30, 1), 1 / 30))
+    one = InfluenceEstimate(("a",), np.zeros(1), (part,), names)
+    other = replace(one, names=("z",), components=(replace(part, spread=None),))
+    both = InfluenceEstimate.join([one, other])
     np.testing.assert_allclose(
-        both.standard_errors(),
-        np.r_[with_pieces.standard_errors(), without.standard_errors()],
+        both.standard_errors(), np.r_[one.standard_errors(), other.standard_errors()]
     )
-    alone = InfluenceEstimate.join([with_pieces])
-    np.testing.assert_allclose(alone.degrees_of_freedom(), with_pieces.degrees_of_freedom())
+    alone = InfluenceEstimate.join([one])
+    np.testing.assert_allclose(alone.degrees_of_freedom(), one.degrees_of_freedom())
 
 
 def test_sampling_degrees_of_freedom_are_those_of_the_sampling_influence_alone() -> None:
     even = np.full((100, 1), 0.01) * np.where(np.arange(100) % 2, 1, -1)[:, None]
     heavy = np.zeros((100, 1))
     heavy[0] = 1.0
-    estimate = InfluenceEstimate(("a",), np.zeros(1), even, label_influence=heavy, extra_df=5.0)
+    parts = (Component(SAMPLING, even), Component(LABELS, heavy, df=5.0))
+    estimate = InfluenceEstimate(("a",), np.zeros(1), parts)
     assert estimate.degrees_of_freedom(full=False)[0] == pytest.approx(99.0)
     assert estimate.degrees_of_freedom()[0] == pytest.approx(5.0, rel=0.05)
 
@@ -177,15 +163,14 @@ def test_sampling_degrees_of_freedom_are_those_of_the_sampling_influence_alone()
 def test_no_more_degrees_of_freedom_than_clusters_and_the_prior() -> None:
     rng = np.random.default_rng(1)
     psi = rng.standard_normal((12, 1)) / 12
-    estimate = InfluenceEstimate(
-        ("a",), np.zeros(1), psi, label_influence=psi[::-1], pieces=np.full((12, 1), 1 / 12)
-    )
+    labels = Component(LABELS, psi[::-1], spread=np.full((12, 1), 1 / 12))
+    estimate = InfluenceEstimate(("a",), np.zeros(1), (Component(SAMPLING, psi), labels))
     assert estimate.degrees_of_freedom()[0] <= 11 + 4
 
 
 def test_labels_that_offset_the_sampling_are_not_moderated_to_nothing() -> None:
     psi = np.linspace(-1, 1, 40)[:, None] / 40
-    estimate = InfluenceEstimate(
-        ("a",), np.zeros(1), -0.95 * psi, label_influence=psi, pieces=np.full((40, 1), 1e-6)
-    )
-    assert estimate.standard_errors()[0] > 0.8 * np.sqrt(estimate._raw_covariance[0, 0])
+    labels = Component(LABELS, psi, spread=np.full((40, 1), 1e-6))
+    estimate = InfluenceEstimate(("a",), np.zeros(1), (Component(SAMPLING, -0.95 * psi), labels))
+    raw = np.sqrt(40 / 39 * ((0.05 * psi) ** 2).sum())
+    assert estimate.standard_errors()[0] > 0.8 * raw

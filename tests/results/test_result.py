@@ -26,7 +26,9 @@ def _made(values: list[float], se: float, **metadata: Any) -> EstimationResult:
     noise = np.linalg.qr(noise - noise.mean(axis=0))[0]  # orthogonal: no skewness to speak of
     psi = se * noise * np.sqrt((n - 1) / n)
     names = tuple(f"p{i}" for i in range(k))
-    estimate = InfluenceEstimate(names, np.array(values), psi, [f"c{i}" for i in range(n)])
+    estimate = InfluenceEstimate.from_influence(
+        names, np.array(values), psi, clusters=[f"c{i}" for i in range(n)]
+    )
     return EstimationResult("direct", estimate, metadata=metadata)
 
 
@@ -173,7 +175,7 @@ def test_it_refuses_what_it_was_not_saved_with(grouped: EstimationResult) -> Non
 
 
 def _packed(content: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = content["values"]["influence"]
+    found: dict[str, Any] = content["values"]["components"][0]["influence"]
     return found
 
 
@@ -192,7 +194,8 @@ _DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "level": lambda c: c["metadata"].update(level="high"),
     "counts": lambda c: c["metadata"].update(n_rows=3),
     "cells": lambda c: c["metadata"].update(cells=[{"policy": "a"}]),
-    "extra_df": lambda c: c["values"].update(extra_df="many"),
+    "degrees of freedom": lambda c: c["values"]["components"][0].update(df="many"),
+    "component": lambda c: c["values"].update(components=[{"kind": "sampling"}]),
 }
 
 
@@ -219,3 +222,24 @@ def test_a_binary_file_and_a_path_that_cannot_be_written_are_told(
         EstimationResult.from_json(tmp_path / "bin")
     with pytest.raises(CJEError, match="cannot write the result"):
         off_policy.to_json(tmp_path / "nowhere" / "x.json")
+
+
+def test_a_file_of_format_version_2_gives_the_intervals_it_was_saved_with() -> None:
+    path = Path(__file__).parents[1] / "fixtures" / "results" / "version_2.json"
+    saved = json.loads(path.read_text())
+    result = EstimationResult.from_json(path)
+    assert saved["version"] == 2
+    for row, (low, high), se in zip(
+        saved["table"], result.ci(), result.robust_standard_errors, strict=True
+    ):
+        assert low == pytest.approx(row["single_low"], abs=1e-12)
+        assert high == pytest.approx(row["single_high"], abs=1e-12)
+        assert se == pytest.approx(row["robust_standard_error"], abs=1e-12)
+    assert json.loads(result.to_json())["version"] == 3
+
+
+def test_a_file_of_an_unknown_format_version_is_refused_with_the_versions_it_reads() -> None:
+    path = Path(__file__).parents[1] / "fixtures" / "results" / "version_2.json"
+    content = json.loads(path.read_text()) | {"version": 1}
+    with pytest.raises(CJEError, match="reads versions 2 and 3"):
+        EstimationResult.from_json(json.dumps(content))

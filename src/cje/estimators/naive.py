@@ -48,8 +48,12 @@ class NaiveEstimator:
             rows = np.flatnonzero(cells.codes == k)
             influence[:, k] = cluster_sums(row[rows], prompts.codes[rows], prompts.n_names)
         scale = data.judge_scale
-        estimate = InfluenceEstimate(
-            cells.names, np.clip(values, 0.0, 1.0), influence, prompts.vocabulary, bounds=(0.0, 1.0)
+        estimate = InfluenceEstimate.from_influence(
+            cells.names,
+            np.clip(values, 0.0, 1.0),
+            influence,
+            clusters=prompts.vocabulary,
+            bounds=(0.0, 1.0),
         ).rescaled(scale.width, scale.low)
         return EstimationResult(
             "naive",

@@ -2,6 +2,7 @@
 
 from cje.findings import Finding, Severity
 from cje.inference.bootstrap import cluster_bootstrap, multiplier_draws
+from cje.inference.components import LABELS, SAMPLE_LABELS, SAMPLING, Component
 from cje.inference.curve import CalibrationCurve
 from cje.inference.decision import Decision, GateRule
 from cje.inference.estimate import InfluenceEstimate
@@ -10,7 +11,11 @@ from cje.inference.jackknife import fold_jackknife_covariance, jackknife_influen
 from cje.inference.multiplicity import benjamini_hochberg, holm, max_t_critical_value
 
 __all__ = [
+    "LABELS",
+    "SAMPLE_LABELS",
+    "SAMPLING",
     "CalibrationCurve",
+    "Component",
     "Decision",
     "Finding",
     "GateRule",

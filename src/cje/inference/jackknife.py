@@ -21,8 +21,8 @@ def fold_jackknife_covariance(leave_one_out: Any) -> FloatArray:
     .. math:: \hat V = \frac{F-1}{F} \sum_f (\hat\theta^{(-f)} - \bar\theta)
               (\hat\theta^{(-f)} - \bar\theta)^\top
 
-    Add it (as `extra_covariance`, with F - 1 degrees of freedom) only where the influence function
-    lacks the label term; a rectified estimator already has it.
+    Add it (as a `Component` with F - 1 degrees of freedom) only where the influence function lacks
+    the label term; a rectified estimator already has it.
 
     Parameters
     ----------

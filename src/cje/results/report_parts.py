@@ -115,8 +115,8 @@ def _subtitle(result: EstimationResult) -> str:
     total = max if result.metadata.get("off_policy") else sum  # logged rows serve every target
     if rows:
         words += f"; {total(rows.values()):,} rows"
-    if result.influence.influence.shape[0]:
-        words += f", {result.influence.influence.shape[0]:,} prompts"
+    if result.influence.n_clusters:
+        words += f", {result.influence.n_clusters:,} prompts"
     if any(labels.values()):
         words += f", {total(labels.values()):,} labels"
     return words

@@ -16,14 +16,23 @@ from typing import Any
 import numpy as np
 
 from cje.errors import CJEError
-from cje.inference import CalibrationCurve, Finding, InfluenceEstimate
+from cje.inference import (
+    LABELS,
+    SAMPLE_LABELS,
+    SAMPLING,
+    CalibrationCurve,
+    Component,
+    Finding,
+    InfluenceEstimate,
+)
 from cje.results.comparison import check_margin
 from cje.results.kept import KeptAnswers
 from cje.results.result import EstimationResult
 
 __all__ = ["FORMAT", "VERSION", "dumps", "loads"]
 
-FORMAT, VERSION = "cje-result", 2
+FORMAT, VERSION = "cje-result", 3
+_READABLE = (2, 3)  # version 2 had the sources of uncertainty in fields of their own
 
 # A file is foreign data: whatever a wrong type, shape, number or code in it can raise.
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, zlib.error)
@@ -47,11 +56,11 @@ def loads(text: str) -> EstimationResult:
         raise CJEError("not a saved result: the text is not JSON", value=str(error)) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CJEError("not a saved result", hint="files written by result.to_json(path) only")
-    if content.get("version") != VERSION:
+    if content.get("version") not in _READABLE:
         raise CJEError(
             "this result was saved in a format version this release cannot read",
             value=content.get("version"),
-            hint=f"this release reads version {VERSION}",
+            hint=f"this release reads versions {' and '.join(map(str, _READABLE))}",
         )
     try:
         return _result_from(content)
@@ -126,16 +135,43 @@ def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, An
     if not influence:
         df = float(estimate.degrees_of_freedom().min())
         return common | {"covariance": estimate.covariance().tolist(), "df": _finite(df)}
-    extra, by_label = estimate.extra_covariance, estimate.label_influence
     return common | {
-        "influence": _packed(estimate.influence),
+        "components": [_component_dict(part) for part in estimate.components],
         "clusters": None if estimate.clusters is None else list(estimate.clusters),
-        "extra_covariance": None if extra is None else extra.tolist(),
-        "extra_df": None if estimate.extra_df is None else _finite(estimate.extra_df),
-        "label_influence": None if by_label is None else _packed(by_label),
-        "labels_apart": estimate.labels_apart,
-        "pieces": None if estimate.pieces is None else _packed(estimate.pieces),
     }
+
+
+def _component_dict(part: Component) -> dict[str, Any]:
+    return {
+        "kind": part.kind,
+        "influence": None if part.influence is None else _packed(part.influence),
+        "covariance": None if part.covariance is None else part.covariance.tolist(),
+        "df": _finite(part.df),
+        "spread": None if part.spread is None else _packed(part.spread),
+    }
+
+
+def _component_from(data: dict[str, Any]) -> Component:
+    return Component(
+        str(data["kind"]),
+        None if data["influence"] is None else _unpacked(data["influence"]),
+        data["covariance"],
+        np.inf if data["df"] is None else float(data["df"]),
+        None if data["spread"] is None else _unpacked(data["spread"]),
+    )
+
+
+def _version_2_components(data: dict[str, Any]) -> list[Component]:
+    """The components of a file whose fields were one per source."""
+    kind = LABELS if data["labels_apart"] else SAMPLE_LABELS
+    df = np.inf if data["extra_df"] is None else float(data["extra_df"])
+    spread = None if data["pieces"] is None else _unpacked(data["pieces"])
+    found = [Component(SAMPLING, _unpacked(data["influence"]))]
+    if data["label_influence"] is not None:
+        found.append(Component(kind, _unpacked(data["label_influence"]), df=df, spread=spread))
+    if data["extra_covariance"] is not None:
+        found.append(Component(kind, covariance=data["extra_covariance"], df=df))
+    return found
 
 
 def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
@@ -152,17 +188,16 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
         return InfluenceEstimate.from_covariance(
             data["names"], data["values"], data["covariance"], df=data["df"], bounds=bounds
         )
+    if "components" in data:
+        components = [_component_from(item) for item in data["components"]]
+    else:
+        components = _version_2_components(data)
     return InfluenceEstimate(
         tuple(data["names"]),
         np.array(data["values"], dtype=np.float64),
-        _unpacked(data["influence"]),
+        tuple(components),
         None if data["clusters"] is None else tuple(data["clusters"]),
-        None if data["extra_covariance"] is None else np.array(data["extra_covariance"]),
-        None if data["extra_df"] is None else float(data["extra_df"]),
         bounds,
-        None if data["label_influence"] is None else _unpacked(data["label_influence"]),
-        None if data["pieces"] is None else _unpacked(data["pieces"]),
-        bool(data["labels_apart"]),
     )
 
 

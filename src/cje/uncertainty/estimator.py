@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from cje.data.judge_score import JudgeScore, JudgeScores
 from cje.diagnostics.overlap import effective_sample_size
-from cje.inference import InfluenceEstimate
+from cje.inference import SAMPLING, Component, InfluenceEstimate
 from cje.kernels.arrays import FloatArray
 from cje.uncertainty.calibration import Gamma, apply_variance_scaling, calibrate_variance_gamma
 from cje.uncertainty.config import UncertaintyEstimatorConfig
@@ -206,9 +206,9 @@ def _join(
 ) -> InfluenceEstimate:
     """All policies as one estimate, so that shared rows cancel in differences."""
     influence = np.stack([fit.sampling + fit.judging for fit in fits], axis=1)
-    extra = None
+    components = [Component(SAMPLING, influence)]
     if config.standard_error == "twice":
         noise = np.stack([fit.reported_noise for fit in fits], axis=1)
-        extra = noise.T @ noise
+        components.append(Component("judge", covariance=noise.T @ noise))
     values = np.clip([fit.value for fit in fits], 0.0, 1.0)
-    return InfluenceEstimate(names, values, influence, extra_covariance=extra, bounds=(0.0, 1.0))
+    return InfluenceEstimate(names, values, tuple(components), bounds=(0.0, 1.0))

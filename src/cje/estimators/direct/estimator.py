@@ -22,7 +22,7 @@ from cje.estimators.rows import (
     draw_weights,
     require_scores,
 )
-from cje.inference import InfluenceEstimate
+from cje.inference import LABELS, SAMPLING, Component, InfluenceEstimate
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 from cje.results.evidence import Evidence
@@ -259,18 +259,12 @@ class DirectEstimator:
 
     def _result(self, cells: Codes, done: list[_Cell], influence: FloatArray) -> EstimationResult:
         scale, names = self.dataset.oracle_scale, cells.names
-        extra = np.diag([cell.unseen_variance for cell in done])
-        by_label = self._label_columns(done, extra)
-        folds = int((self.predictor_.shares > 0).sum())
         estimate = InfluenceEstimate(
             names,
             np.array([cell.value for cell in done]),
-            influence,
+            (Component(SAMPLING, influence), *self._label_components(done)),
             self._prompts.vocabulary,
-            extra if extra.any() else None,
-            None if by_label is None else folds - 1.0,
             (0.0, 1.0),
-            by_label,
         ).rescaled(scale.width, scale.low)
         borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
         n_rows = {name: len(cell.rows) for name, cell in zip(names, done, strict=True)}
@@ -290,23 +284,27 @@ class DirectEstimator:
             findings=cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
         )
 
-    def _label_columns(self, done: list[_Cell], extra: FloatArray) -> FloatArray | None:
-        """Label influence of the borrowed values by prompt; None where none is borrowed.
+    def _label_components(self, done: list[_Cell]) -> list[Component]:
+        """Uncertainty of the labels behind borrowed values, and of labels that are all the same.
 
-        A prompt that only the calibration data have meets no fresh draw, so the covariance of what
-        its labels move says all, and goes to `extra`. A cluster of its own would count it among
-        the prompts the sampling variance is known from.
+        A label of a prompt without fresh draws enters by the covariance of what it moves: as a
+        cluster it would count among the prompts from which the sampling variance is known.
         """
-        if all(cell.by_label is None for cell in done):
-            return None
-        clusters, n_prompts = self.pool_.clusters, self._prompts.n_names
-        columns = np.zeros((max(n_prompts, int(clusters.max()) + 1), len(done)))
-        for k, cell in enumerate(done):
-            if cell.by_label is not None:
-                columns[:, k] = cluster_sums(cell.by_label, clusters, len(columns))
-        elsewhere = columns[n_prompts:]
-        extra += elsewhere.T @ elsewhere
-        return columns[:n_prompts]
+        apart = np.diag([cell.unseen_variance for cell in done])
+        found = []
+        if any(cell.by_label is not None for cell in done):
+            clusters, n_prompts = self.pool_.clusters, self._prompts.n_names
+            columns = np.zeros((max(n_prompts, int(clusters.max()) + 1), len(done)))
+            for k, cell in enumerate(done):
+                if cell.by_label is not None:
+                    columns[:, k] = cluster_sums(cell.by_label, clusters, len(columns))
+            elsewhere = columns[n_prompts:]
+            apart += elsewhere.T @ elsewhere
+            folds = int((self.predictor_.shares > 0).sum())
+            found.append(Component(LABELS, columns[:n_prompts], df=folds - 1.0))
+        if apart.any():
+            found.append(Component(LABELS, covariance=apart))
+        return found
 
     def _diagnostics(
         self, names: Sequence[str], done: list[_Cell], estimate: InfluenceEstimate

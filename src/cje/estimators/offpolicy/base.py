@@ -27,7 +27,11 @@ from cje.estimators.offpolicy.label_term import LabelTerm, Reach, label_term, th
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
 from cje.estimators.offpolicy.rewards import Rewards, fit_rewards
 from cje.inference import (
+    LABELS,
+    SAMPLE_LABELS,
+    SAMPLING,
     CalibrationCurve,
+    Component,
     Finding,
     InfluenceEstimate,
     Severity,
@@ -104,24 +108,20 @@ class Fit:
     Attributes
     ----------
     values : array (K,)
-    influence : array (G, K)
-        Sum convention, one row a prompt.
-    by_label : array (G, K), optional
-        Influence of the labels, which `influence` lacks.
-    pieces : array (G, K), optional
-        Weight of each prompt's labels times the standard deviation of a residual.
-    labels_apart : bool
-        Whether `by_label` is oracle uncertainty (by jackknife). A rectified estimator's labels are
-        part of its sample, and nothing is added to them.
+    components : tuple of Component
+        Sampling, and the labels: as oracle uncertainty (``"labels"``) or, of a rectified
+        estimator, as part of its sample (``"sample labels"``).
     diagnostics : mapping
     """
 
     values: FloatArray
-    influence: FloatArray
-    by_label: FloatArray | None = None
-    pieces: FloatArray | None = None
-    labels_apart: bool = False
+    components: tuple[Component, ...]
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def labels_apart(self) -> bool:
+        """Whether the labels are oracle uncertainty."""
+        return any(part.kind == LABELS for part in self.components)
 
 
 class OffPolicyEstimator(ABC):
@@ -225,29 +225,35 @@ class OffPolicyEstimator(ABC):
         pseudo = term.pseudo_labels(fold_means)
         return Fit(
             term.mean(pseudo),
-            influence,
-            *self.label_part(problem, term, pseudo, reaches),
+            (
+                Component(SAMPLING, influence),
+                self.label_component(problem, term, pseudo, reaches),
+            ),
             {"label_correction": named, **(diagnostics or {})},
         )
 
-    def label_part(
+    def label_component(
         self,
         problem: Problem,
         term: LabelTerm,
         pseudo: FloatArray,
         reaches: Sequence[Reach],
         slopes: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray, bool]:
-        """`by_label`, `pieces` and `labels_apart` of the fit.
+    ) -> Component:
+        """The labels' uncertainty: the jackknife, and what passes through the calibration.
 
-        The jackknife, and what passes through the calibration. `slopes` (K,) is how far a unit of
-        weighted residual moves the value, where that is not one.
+        `slopes` (K,) is how far a unit of weighted residual moves the value, where that is not one.
         """
         _, rectified = self.label_weights(problem)
         own = term.weight if slopes is None else term.weight * slopes
         labels = problem.logged.labels[problem.logged.labelled]
         moved = term.by_prompt(through_calibration(term, labels, reaches))
-        return term.jackknife(pseudo) + moved, term.pieces(own), not rectified
+        return Component(
+            SAMPLE_LABELS if rectified else LABELS,
+            term.jackknife(pseudo) + moved,
+            df=self._label_df(problem),
+            spread=term.spread(own),
+        )
 
     def fit_and_estimate(self) -> EstimationResult:
         """Estimate every target policy's value."""
@@ -257,20 +263,15 @@ class OffPolicyEstimator(ABC):
         """The result on a prepared problem, which several estimators may share."""
         fit = self.fit(problem)
         scale = self.sampler.dataset.oracle_scale
-        counted = self.oua_jackknife or not fit.labels_apart
+        kept = [part for part in fit.components if self.oua_jackknife or part.kind != LABELS]
         influence = InfluenceEstimate(
             problem.logged.policies,
             # The label part can carry a value near the range's end beyond it.
             np.clip(fit.values, 0.0, 1.0) if self.bounded else fit.values,
-            fit.influence,
+            (*kept, *self._unseen(problem, fit)),
             problem.cluster_names,
-            extra_covariance=self._unseen(problem),
-            extra_df=self._prompts_labelled(problem) - 1.0,
             # An unnormalised estimate may lie outside the range: cutting would empty its interval.
             bounds=(0.0, 1.0) if self.bounded or _within(fit.values) else None,
-            label_influence=fit.by_label if counted else None,
-            pieces=fit.pieces if counted else None,
-            labels_apart=fit.labels_apart,
         ).rescaled(scale.width, scale.low)
         diagnostics, findings = self._findings(problem, fit)
         metadata = {
@@ -281,7 +282,7 @@ class OffPolicyEstimator(ABC):
                 name: int(problem.logged.labelled.sum()) for name in problem.logged.policies
             },
             "calibration_mode": problem.rewards.model.mode,
-            "label_uncertainty": _how(fit, counted),
+            "label_uncertainty": _how(fit, self.oua_jackknife),
             "off_policy": True,
             "scale": [scale.low, scale.high],
         }
@@ -296,15 +297,19 @@ class OffPolicyEstimator(ABC):
         )
 
     @staticmethod
-    def _prompts_labelled(problem: Problem) -> int:
-        return len(np.unique(problem.logged.clusters[problem.logged.labelled]))
+    def _label_df(problem: Problem) -> float:
+        """One fewer than the labelled prompts."""
+        clusters = problem.logged.clusters[problem.logged.labelled]
+        return max(len(np.unique(clusters)) - 1.0, 1.0)
 
-    def _unseen(self, problem: Problem) -> FloatArray | None:
+    def _unseen(self, problem: Problem, fit: Fit) -> list[Component]:
         """Where every label is the same: the variance that labels not seen may have."""
         if float(np.ptp(problem.logged.labels[problem.logged.labelled])) > 0.0:
-            return None
-        weights = self._inverse_weights(problem)
-        return np.diag([unseen_variance(effective_sample_size(column)) for column in weights.T])
+            return []
+        sizes = [effective_sample_size(column) for column in self._inverse_weights(problem).T]
+        variance = np.diag([unseen_variance(size) for size in sizes])
+        kind = LABELS if fit.labels_apart else SAMPLE_LABELS
+        return [Component(kind, covariance=variance, df=self._label_df(problem))]
 
     def _inverse_weights(self, problem: Problem) -> FloatArray:
         """Label weights M / pi of the labelled rows, (m, K)."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from cje.estimators.offpolicy.label_term import LabelTerm
-from cje.inference import Finding, InfluenceEstimate, Severity, holm
+from cje.inference import LABELS, Component, Finding, InfluenceEstimate, Severity, holm
 
 __all__ = ["carry_over_findings"]
 
@@ -26,13 +24,12 @@ def carry_over_findings(
     """
     gap = by_weight.correction - by_score.correction
     moved = by_weight.jackknife(by_weight.residual) - by_score.jackknife(by_score.residual)
+    spread = by_weight.spread(by_weight.weight) - by_score.spread(by_score.weight)
     # Few heavy labels decide the difference: its variance is known to that few degrees of freedom.
     contrast = InfluenceEstimate(
         policies,
         gap,
-        np.zeros_like(moved),
-        label_influence=moved,
-        pieces=by_weight.pieces(by_weight.weight) - by_score.pieces(by_score.weight),
+        (Component(LABELS, moved, spread=spread),),
     )
     tested = [k for k, fine in enumerate(usable) if fine and contrast.standard_errors()[k] > 0]
     if not tested:

@@ -8,6 +8,7 @@ import numpy as np
 
 from cje.errors import CJEError
 from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
+from cje.inference import SAMPLING, Component
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["IPSEstimator", "SNIPSEstimator"]
@@ -35,7 +36,8 @@ class IPSEstimator(OffPolicyEstimator):
         if problem.all_labelled:
             terms = logged.raw * logged.labels[:, None]
             rows = (terms - terms.mean(axis=0)) / n
-            return Fit(terms.mean(axis=0), logged.cluster_influence(rows, problem.n_clusters))
+            influence = logged.cluster_influence(rows, problem.n_clusters)
+            return Fit(terms.mean(axis=0), (Component(SAMPLING, influence),))
         weights, _ = self.label_weights(problem)
         term = problem.term(weights)
         terms = logged.raw * (each @ term.shares)
@@ -72,7 +74,8 @@ class SNIPSEstimator(OffPolicyEstimator):
         if problem.all_labelled:
             values = logged.labels @ weights / n
             rows = weights * (logged.labels[:, None] - values) / n
-            return Fit(values, logged.cluster_influence(rows, problem.n_clusters))
+            influence = logged.cluster_influence(rows, problem.n_clusters)
+            return Fit(values, (Component(SAMPLING, influence),))
         label_weights, _ = self.label_weights(problem)
         term = problem.term(label_weights)
         reward = each @ term.shares

@@ -71,8 +71,8 @@ class LabelTerm:
         """(G, K) sums over the labels of each prompt."""
         return cluster_sums(rows, self.clusters, self.n_clusters)
 
-    def pieces(self, coefficients: FloatArray) -> FloatArray:
-        """(G, K) what each prompt's labels count for, times the standard deviation of a residual.
+    def spread(self, coefficients: FloatArray) -> FloatArray:
+        """(G, K) weight of each prompt's labels times the standard deviation of a residual.
 
         The labels of one prompt are taken to err together, which is cautious where they do not.
         What labels do through the calibration is left out: it is mostly noise of the blocks'

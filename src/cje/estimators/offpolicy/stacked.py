@@ -16,6 +16,7 @@ from cje.estimators.offpolicy.mrdr import MRDREstimator
 from cje.estimators.offpolicy.tmle import TMLEEstimator
 from cje.estimators.offpolicy.triply_robust import TRCPOEstimator
 from cje.inference import Finding
+from cje.inference.components import unified, weighted_sum
 from cje.kernels.arrays import FloatArray
 from cje.kernels.simplex import simplex_qp
 
@@ -81,14 +82,9 @@ class StackedDREstimator(OffPolicyEstimator):
         fits = [
             make(self.sampler, self.fresh_draws, **self._options).fit(problem) for make in makers
         ]
-        if len({f.labels_apart for f in fits}) > 1:
-            # A rectified component's labels are part of its sample: they stay so.
-            fits = [f if f.labels_apart else _merged(f) for f in fits]
-        values = np.stack([f.values for f in fits])
-        influence = np.stack([f.influence for f in fits])
-        by_label = np.stack([_or_zero(f.by_label, f.influence) for f in fits])
-        pieces = np.stack([_or_zero(f.pieces, f.influence) for f in fits])
-        whole = influence + by_label
+        parts = unified([fit.components for fit in fits])
+        values = np.stack([fit.values for fit in fits])
+        whole = np.stack([sum(part.matrix for part in group) for group in parts])
         alphas = np.stack([self._weights(whole[:, :, k]) for k in range(values.shape[1])])
         named = {
             name: dict(zip(self.components, alpha.tolist(), strict=True))
@@ -96,10 +92,7 @@ class StackedDREstimator(OffPolicyEstimator):
         }
         return Fit(
             np.einsum("ck,kc->k", values, alphas),
-            np.einsum("cgk,kc->gk", influence, alphas),
-            np.einsum("cgk,kc->gk", by_label, alphas),
-            np.einsum("cgk,kc->gk", pieces, alphas),
-            any(f.labels_apart for f in fits),
+            weighted_sum(parts, alphas),
             {"stack_weights": named, "component_estimates": _table(self, problem, values)},
         )
 
@@ -116,14 +109,6 @@ class StackedDREstimator(OffPolicyEstimator):
         sigma = influence @ influence.T
         ridge = self.ridge * max(float(np.trace(sigma)) / len(sigma), 1e-300)
         return np.asarray(simplex_qp(sigma + ridge * np.eye(len(sigma))))
-
-
-def _merged(fit: Fit) -> Fit:
-    return Fit(fit.values, fit.influence + _or_zero(fit.by_label, fit.influence))
-
-
-def _or_zero(part: FloatArray | None, like: FloatArray) -> FloatArray:
-    return np.zeros_like(like) if part is None else part
 
 
 def _table(

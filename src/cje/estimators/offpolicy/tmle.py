@@ -10,6 +10,7 @@ import numpy as np
 from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
 from cje.estimators.offpolicy.doubly_robust import fresh_influence
 from cje.estimators.offpolicy.label_term import LabelTerm, Reach
+from cje.inference import SAMPLING, Component
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["TMLEEstimator", "fluctuation"]
@@ -89,10 +90,13 @@ class TMLEEstimator(OffPolicyEstimator):
         rewards = [target.reward for target in targets]
         pseudo = np.column_stack([target.pseudo for target in targets])
         reaches = [target.reach for target in targets]
+        slopes = np.array([target.slope for target in targets])
         return Fit(
             np.array([d.weight @ r for d, r in zip(problem.fresh, rewards, strict=True)]),
-            fresh_influence(problem, rewards),
-            *self.label_part(problem, term, pseudo, reaches, np.array([t.slope for t in targets])),
+            (
+                Component(SAMPLING, fresh_influence(problem, rewards)),
+                self.label_component(problem, term, pseudo, reaches, slopes),
+            ),
             {
                 "fluctuation": {n: t.shift for n, t in zip(names, targets, strict=True)},
                 "label_correction": dict(zip(names, term.correction.tolist(), strict=True)),
