@@ -46,6 +46,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "arena_figure": (240, 7200),
     "judge_noise": (120, 1800),
     "sequential": (120, 3600),
+    "active": (120, 3600),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }

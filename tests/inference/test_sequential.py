@@ -14,15 +14,13 @@ from benchmarks.sequential import (
     width_ratio,
 )
 from cje.errors import CJEError
-from cje.inference import InfluenceEstimate, Interval
+from cje.inference import Decision, GateRule, InfluenceEstimate
 from cje.inference.sequential import (
     AnytimeRule,
-    Verdict,
     anytime_intervals,
     anytime_limits,
     betting_interval,
     betting_wealth,
-    decide,
     labels_to_decision,
     mixture_boundary,
     predictable_estimate,
@@ -157,7 +155,7 @@ def test_a_paired_difference_has_an_anytime_interval_of_its_own() -> None:
     both = np.column_stack([ease, ease + 0.5 + 0.1 * rng.normal(size=300)])
     gap = InfluenceEstimate.from_rows(("a", "b"), both).difference("b", "a")
     look = anytime_intervals(gap, 300, AnytimeRule(tuned_at=300))[0]
-    assert decide(look.interval, 0.0) is Verdict.PASS
+    assert GateRule().decide(*look.interval) is Decision.PASS
     assert look.interval.width < 0.1
 
 
@@ -219,13 +217,6 @@ def test_a_value_outside_the_bounds_is_refused() -> None:
 
 
 # ---- decisions --------------------------------------------------------------------------------
-
-
-def test_a_gate_decides_only_where_the_interval_has_left_the_threshold() -> None:
-    assert decide(Interval(0.01, 0.2), 0.0) is Verdict.PASS
-    assert decide(Interval(-0.2, -0.01), 0.0) is Verdict.FAIL
-    assert decide(Interval(-0.01, 0.2), 0.0) is Verdict.UNDECIDED
-    assert decide(Interval(0.0, 0.2), 0.0) is Verdict.UNDECIDED
 
 
 def test_the_forecast_is_the_count_at_which_the_interval_leaves_the_threshold() -> None:
