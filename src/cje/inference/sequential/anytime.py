@@ -202,9 +202,10 @@ def anytime_intervals(
         raise CJEError("an anytime interval needs an AnytimeRule", value=rule)
     bounds = (-np.inf, np.inf) if estimate.bounds is None else tuple(np.asarray(estimate.bounds).T)
     se = estimate.standard_errors()
-    moved = np.abs(estimate.influence).sum(axis=0) > 0.0  # labels that are all alike show nothing
-    if estimate.label_influence is not None:
-        moved |= np.abs(estimate.label_influence).sum(axis=0) > 0.0
+    moved = np.zeros(len(estimate), dtype=bool)  # labels that are all alike show nothing
+    for part in estimate.components:
+        if part.influence is not None:
+            moved |= np.abs(part.influence).sum(axis=0) > 0.0
     low, high, is_open = anytime_limits(
         estimate.values, np.where(moved, se, 0.0), count, rule,
         df=estimate.degrees_of_freedom(), skewness=estimate.skewness(), bounds=bounds,

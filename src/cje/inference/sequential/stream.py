@@ -74,4 +74,4 @@ def predictable_estimate(
     influence = (pool - pool.mean()) / len(pool)
     influence[:t] += (corrected - corrected.mean()) / t
     value = float(np.mean(centre + corrected))
-    return InfluenceEstimate((name,), np.array([value]), influence[:, None], bounds=bounds)
+    return InfluenceEstimate.from_influence((name,), [value], influence[:, None], bounds=bounds)
