@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 import struct
 from collections import Counter
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from tests.server.faults import Faults
+from tests.server.faults import IN_ANSWER, Faults
+from tests.server.odd import make_odd
 from tests.server.routes import Refused, Routes
 
 __all__ = ["App", "Connection"]
 
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 422: "Unprocessable", 429: "Busy",
             500: "Internal Server Error", 503: "Unavailable", 401: "Unauthorized"}  # fmt: skip
+
+
+@cache
+def _bomb() -> bytes:
+    """A body of 256 KB that unpacks to 256 MB."""
+    return gzip.compress(b'{"choices": "' + bytes(2**28) + b'"}', 6)
 
 
 class App:
@@ -30,6 +39,7 @@ class App:
         self.answered: Counter[str] = Counter()  # requests answered well, by key
         self.struck: Counter[str] = Counter()  # faults injected, by name
         self.by_path: Counter[str] = Counter()
+        self.billed: Counter[str] = Counter()  # tokens of the answers sent
         self.active = 0
         self.peak = 0
 
@@ -39,12 +49,13 @@ class App:
             "answered": dict(self.answered),
             "struck": dict(self.struck),
             "by_path": dict(self.by_path),
+            "billed": dict(self.billed),
             "total": sum(self.calls.values()),
             "peak": self.peak,
         }
 
     def forget(self) -> None:
-        for counter in (self.calls, self.answered, self.struck, self.by_path):
+        for counter in (self.calls, self.answered, self.struck, self.by_path, self.billed):
             counter.clear()
         self.peak = 0
 
@@ -105,16 +116,7 @@ class Connection(asyncio.Protocol):
         fault = app.faults.pick(key, app.calls[key], app.routes.kind(path, body))
         if fault is not None:
             app.struck[fault] += 1
-        if fault in (
-            None,
-            "nan",
-            "missing",
-            "positive",
-            "sentinel",
-            "short",
-            "refusal",
-            "non-score",
-        ):
+        if fault is None or fault in IN_ANSWER:
             if app.latency:
                 self.task = asyncio.ensure_future(self._later(path, body, key, fault))
             else:
@@ -142,7 +144,10 @@ class Connection(asyncio.Protocol):
             return
         if fault is None:
             self.app.answered[key] += 1
-        self._send(200, answer)
+        usage = answer.get("usage") or {}
+        self.app.billed["prompt_tokens"] += usage.get("prompt_tokens", 0)
+        self.app.billed["completion_tokens"] += usage.get("completion_tokens", 0)
+        self._send(200, make_odd(answer, fault))
 
     def _get(self, path: str) -> None:
         if path == "/_calls":
@@ -175,7 +180,25 @@ class Connection(asyncio.Protocol):
         elif fault == "drip":
             data = json.dumps(self.app.routes.answer(path, body, None)).encode()
             self.task = asyncio.ensure_future(self._drip(data))
+        elif fault == "redirect":
+            self._write(307, b"", "text/plain", {"Location": self.app.faults.redirect_to + path})
+        elif fault == "wait-for-ever":
+            self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "100000000"})
+        elif fault == "gzip-bomb":
+            self._write(200, _bomb(), "application/json", {"Content-Encoding": "gzip"})
+        elif fault == "endless-body":
+            self.task = asyncio.ensure_future(self._pour())
         # "hang": nothing is ever sent.
+
+    async def _pour(self) -> None:
+        head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+        self.transport.write(head.encode())
+        part = b'{"choices": "' + b"x" * 2**18
+        for _ in range(4000):  # 1 GB
+            if self.transport.is_closing():
+                return
+            self.transport.write(part)
+            await asyncio.sleep(0)
 
     async def _drip(self, data: bytes) -> None:
         head = self._head(200, len(data), "application/json", {})

@@ -12,6 +12,7 @@ from typing import Any
 from cje.models.call_errors import BadOutputError, RetryableError
 from cje.models.client import Completion, Message
 from cje.models.endpoint import JSON, Usage
+from cje.models.metering import read_usage
 from cje.models.sdk_client import SDKClient
 
 __all__ = ["AnthropicClient"]
@@ -56,9 +57,4 @@ def _read_message(body: Mapping[str, Any], where: str) -> Completion:
     reason = str(body.get("stop_reason") or "unknown")
     if not text and reason != "refusal":
         raise BadOutputError("the message has no text", reason="empty_message", where=where)
-    usage = body.get("usage") or {}
-    return Completion(
-        text,
-        _FINISH.get(reason, reason),
-        usage=Usage(int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0))),
-    )
+    return Completion(text, _FINISH.get(reason, reason), usage=read_usage(body) or Usage())

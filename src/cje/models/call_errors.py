@@ -11,6 +11,7 @@ from typing import Any, Literal
 from cje.errors import CJEError
 
 __all__ = [
+    "LONGEST_WAIT",
     "BadOutputError",
     "FatalError",
     "Kind",
@@ -20,6 +21,8 @@ __all__ = [
     "parse_retry_after",
 ]
 
+#: Seconds a run waits because a server asks it to. A longer wait ends the run, which can resume.
+LONGEST_WAIT = 600.0
 # A refusal of this one text: the next row may be fine.
 _ROW_REASONS = {
     "context_too_long": ("context length", "context_length", "maximum context", "too long"),
@@ -119,11 +122,31 @@ def parse_retry_after(headers: Mapping[str, str], *, now: float | None = None) -
     return None
 
 
+def _duration(seconds: float) -> str:
+    """Seconds as a person would say them.
+
+    Examples
+    --------
+    >>> _duration(700), _duration(7300), _duration(1e8)
+    ('12 minutes', '2 hours', '1157 days')
+    """
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2.0 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
 def error_from_status(
     status: int, headers: Mapping[str, str], detail: str, *, where: str
 ) -> ModelCallError:
     """The typed error for an HTTP status: 429 slows down, 408/409/425/5xx retry, the rest stop."""
     wait = parse_retry_after(headers)
+    if wait is not None and wait > LONGEST_WAIT:
+        return FatalError(
+            f"the server asks to wait {_duration(wait)} before the next call (status {status})",
+            reason="wait_too_long", status=status, where=where,
+            hint="run the same command again later: finished calls are kept",
+        )  # fmt: skip
     detail = detail.strip().replace("\n", " ")[:300]
     if status == 429 and "insufficient_quota" not in detail:
         return RetryableError(
@@ -138,7 +161,7 @@ def error_from_status(
     for reason, words in _ROW_REASONS.items():
         if status in (400, 413, 422) and any(word in detail.lower() for word in words):
             return BadOutputError(
-                f"the server takes no answer to this row ({detail})", reason=reason,
+                f"the server refuses this row ({detail})", reason=reason,
                 status=status, where=where,
             )  # fmt: skip
     hints = {

@@ -9,10 +9,12 @@ from typing import Any, Protocol
 
 from cje.models.call_errors import BadOutputError, RetryableError
 from cje.models.endpoint import JSON, Endpoint, Usage
+from cje.models.metering import read_usage
 
-__all__ = ["Client", "Completion", "make_client", "read_chat", "read_completion", "read_usage"]
+__all__ = ["Client", "Completion", "make_client", "read_chat", "read_completion"]
 
 Message = Mapping[str, str]
+LARGEST_TOKEN_ID = 2**31
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class Client(Protocol):
 
     async def chat(self, messages: Sequence[Message], **parameters: JSON) -> Completion: ...
 
-    async def post(self, path: str, body: Mapping[str, JSON]) -> dict[str, JSON]: ...
+    async def post(
+        self, path: str, body: Mapping[str, JSON], *, billed: bool = True
+    ) -> dict[str, JSON]: ...
 
     async def aclose(self) -> None: ...
 
@@ -62,19 +66,6 @@ def make_client(endpoint: Endpoint) -> Client:
     from cje.models.openai_client import OpenAIClient
 
     return OpenAIClient(endpoint)
-
-
-def read_usage(body: Mapping[str, Any]) -> Usage:
-    """Token counts of an OpenAI-style answer; zeros where the server gives none."""
-    usage = body.get("usage")
-    if not isinstance(usage, Mapping):
-        return Usage()
-
-    def count(name: str) -> int:
-        value = usage.get(name)
-        return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0
-
-    return Usage(count("prompt_tokens"), count("completion_tokens"))
 
 
 def first_choice(body: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -101,8 +92,9 @@ def read_chat(body: Mapping[str, Any], where: str) -> Completion:
         )
     tokens, values, top = _chat_logprobs(choice.get("logprobs"))
     return Completion(
-        text, finish, tokens, values, _ids(choice.get("token_ids")), top, read_usage(body)
-    )
+        text, finish, tokens, values, _ids(choice.get("token_ids"), where), top,
+        read_usage(body) or Usage(),
+    )  # fmt: skip
 
 
 def read_completion(body: Mapping[str, Any], where: str) -> Completion:
@@ -121,8 +113,9 @@ def read_completion(body: Mapping[str, Any], where: str) -> Completion:
             tokens = tuple(str(token) for token in raw_tokens)
             values = tuple(_number(value) for value in raw_values)
     return Completion(
-        text, finish, tokens, values, _ids(choice.get("token_ids")), (), read_usage(body)
-    )
+        text, finish, tokens, values, _ids(choice.get("token_ids"), where), (),
+        read_usage(body) or Usage(),
+    )  # fmt: skip
 
 
 def _chat_logprobs(
@@ -146,10 +139,20 @@ def _chat_logprobs(
 
 def _number(value: Any) -> float:
     """A number, or NaN for anything else: callers refuse NaN with a reason."""
-    return float(value) if isinstance(value, (int, float)) else math.nan
+    try:
+        return float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:  # JSON's integers have no limit
+        return math.nan
 
 
-def _ids(value: Any) -> tuple[int, ...] | None:
-    if isinstance(value, list) and all(isinstance(item, int) for item in value):
-        return tuple(value)
-    return None
+def _ids(value: Any, where: str) -> tuple[int, ...] | None:
+    """Token ids where the server gives them; all are refused with one that cannot be."""
+    if not isinstance(value, list) or not all(type(item) is int for item in value):
+        return None
+    for item in value:
+        if not 0 <= item < LARGEST_TOKEN_ID:
+            raise BadOutputError(
+                "a token id is outside every vocabulary", reason="bad_token_id", where=where,
+                value=item,
+            )  # fmt: skip
+    return tuple(value)

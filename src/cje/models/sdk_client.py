@@ -7,10 +7,12 @@ import importlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from cje.errors import require_extra
+from cje.models.bounded import ENCODINGS, bounds_hook
 from cje.models.call_errors import (
     BadOutputError,
     ModelCallError,
@@ -18,6 +20,7 @@ from cje.models.call_errors import (
     error_from_status,
 )
 from cje.models.endpoint import JSON, Endpoint
+from cje.models.metering import Meter, current_meter
 
 __all__ = ["SDKClient"]
 
@@ -36,9 +39,9 @@ class SDKClient(ABC):
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._sdk: Any = require_extra(self.module, self.extra, f"calling {endpoint.label}")
-        self._response_type = _http_response_type(self._sdk)
+        self._http = _http_library(self._sdk)
         self._base_error: type[Exception] = self._sdk.APIError
-        # A connection pool belongs to one event loop: keep one SDK client a loop.
+        # A connection pool belongs to one event loop: keep one SDK client per loop.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     @abstractmethod
@@ -50,36 +53,63 @@ class SDKClient(ABC):
         client = self._clients.get(loop)
         if client is None:
             key, timeout = self.endpoint.read_key(), self.endpoint.timeout
-            client = self._build({"api_key": key, "timeout": timeout, "max_retries": 0})
+            client = self._build(
+                {
+                    "api_key": key,
+                    "timeout": timeout,
+                    "max_retries": 0,
+                    "http_client": self._transport(),
+                }
+            )
             self._clients[loop] = client
         return client
 
-    async def post(self, path: str, body: Mapping[str, JSON]) -> dict[str, JSON]:
+    def _transport(self) -> Any:
+        """The SDK's own HTTP client, with our limits on what a server may send."""
+        return self._sdk.DefaultAsyncHttpxClient(
+            follow_redirects=False,
+            headers={"Accept-Encoding": ENCODINGS},
+            event_hooks={"response": [bounds_hook(self._http)]},
+        )
+
+    async def post(
+        self, path: str, body: Mapping[str, JSON], *, billed: bool = True
+    ) -> dict[str, JSON]:
         """POST to a path below the base URL; a path that starts with ``//`` is below its root.
 
-        vLLM's ``/tokenize`` and SGLang's ``/generate`` live beside ``/v1``, not in it.
+        vLLM's ``/tokenize`` and SGLang's ``/generate`` live beside ``/v1``, not in it. What a
+        `billed` answer used is counted (`cje.models.metering`) before anything else is read in it.
         """
+        meter = current_meter() if billed else Meter()
         client = self._client()
         where = f"{self.endpoint.label} {path.lstrip('/')}"
         url = path
         if path.startswith("//"):
             url = str(client.base_url).rstrip("/").removesuffix("/v1") + path[1:]
         full = {**body, **(self.endpoint.extra_body or {})}
+        meter.requests += 1
         try:
             # One clock for the whole call: the SDK's own timeout restarts with every byte.
             async with asyncio.timeout(self.endpoint.timeout):
-                response = await client.post(url, cast_to=self._response_type, body=full)
+                response = await client.post(url, cast_to=self._http.Response, body=full)
         except TimeoutError as error:
+            meter.lost()
             raise self._timed_out(where) from error
         except UnicodeEncodeError as error:
+            meter.requests -= 1
             raise BadOutputError(
                 "the text holds a lone surrogate and cannot be sent", reason="not_unicode",
                 where=where,
             ) from error  # fmt: skip
         except self._base_error as error:
+            typed = self._typed(error, where)
+            if _never_sent(error):
+                meter.requests -= 1
+            elif typed.status is None:
+                meter.lost()
             # Not "from error": the SDK's text may quote the key, and a traceback prints causes.
-            raise self._typed(error, where) from None
-        return self._read_json(response, where)
+            raise typed from None
+        return self._read_json(response, where, meter)
 
     def _typed(self, error: Any, where: str) -> ModelCallError:
         if isinstance(error, self._sdk.APITimeoutError):
@@ -87,6 +117,9 @@ class SDKClient(ABC):
         if isinstance(error, self._sdk.APIStatusError):
             text = self._without_key(error.response.text)
             return error_from_status(error.status_code, error.response.headers, text, where=where)
+        if isinstance(error.__cause__, ModelCallError):  # from the bounds on what a server sends
+            error.__cause__.args = (f"{error.__cause__} [{where}]",)
+            return error.__cause__
         # The cause's type says enough; its text may quote the request.
         cause = type(error.__cause__ or error).__name__
         return RetryableError(
@@ -106,12 +139,29 @@ class SDKClient(ABC):
             where=where, hint="raise timeout, or lower max_tokens",
         )  # fmt: skip
 
-    def _read_json(self, response: Any, where: str) -> dict[str, JSON]:
-        """The body as a JSON object; anything else is a broken body, worth another attempt."""
+    def _read_json(self, response: Any, where: str, meter: Meter) -> dict[str, JSON]:
+        """The body as a JSON object; anything else is a broken body and may be asked for again."""
+        try:
+            body = self._json_object(response, where)
+        except RetryableError:
+            meter.lost()
+            raise
+        failure = body if body.get("object") == "error" else body.get("error")
+        if isinstance(failure, dict):
+            # Some servers report a failure with status 200.
+            code = failure.get("code")
+            status = code if isinstance(code, int) else 500
+            text = self._without_key(str(failure))
+            raise error_from_status(status, response.headers, text, where=where)
+        meter.answered(body)
+        return body
+
+    @staticmethod
+    def _json_object(response: Any, where: str) -> dict[str, JSON]:
         kind = response.headers.get("content-type", "")
         if "json" not in kind.lower():
             raise RetryableError(
-                f"the answer is not JSON but {kind or 'of no stated type'}", reason="content_type",
+                f"the answer is not JSON (its type: {kind or 'not stated'})", reason="content_type",
                 where=where, hint="check that base_url points at the API and not at a web page",
             )  # fmt: skip
         try:
@@ -128,13 +178,6 @@ class SDKClient(ABC):
                 where=where,
                 value=type(body).__name__,
             )
-        failure = body if body.get("object") == "error" else body.get("error")
-        if isinstance(failure, dict):
-            # Some servers report a failure with status 200.
-            code = failure.get("code")
-            status = code if isinstance(code, int) else 500
-            text = self._without_key(str(failure))
-            raise error_from_status(status, response.headers, text, where=where)
         return body
 
     async def aclose(self) -> None:
@@ -144,10 +187,15 @@ class SDKClient(ABC):
             await client.close()
 
 
-def _http_response_type(sdk: Any) -> Any:
-    """The response class of the HTTP library this SDK version uses (it has changed once)."""
+def _http_library(sdk: Any) -> ModuleType:
+    """The HTTP library that this SDK version is built on (it has changed once)."""
     for base in sdk.DefaultAsyncHttpxClient.__mro__:
         package = base.__module__.partition(".")[0]
         if package.startswith("httpx"):
-            return importlib.import_module(package).Response
+            return importlib.import_module(package)
     raise AssertionError("the SDK's client is not built on httpx")
+
+
+def _never_sent(error: BaseException) -> bool:
+    """Whether the request cannot have reached a model: no connection was made."""
+    return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout", "PoolTimeout")

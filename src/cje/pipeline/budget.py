@@ -51,9 +51,17 @@ class Budget:
         self.calls, self.cost = calls, cost
         self._reserved = 0.0
         self._waiting: list[asyncio.Future[None]] = []
+        self._closed: Exception | None = None
+
+    def close(self, error: Exception) -> None:
+        """Admit no more attempts; those that wait for money end with `error`."""
+        self._closed = self._closed or error
+        self._wake()
 
     async def reserve(self, bound: float) -> None:
         """Take one attempt of at most `bound` money, or raise `BudgetError`."""
+        if self._closed is not None:
+            raise self._closed
         if self.max_calls is not None and self.calls >= self.max_calls:
             raise BudgetError(
                 f"the budget of {self.max_calls} calls is used up",
@@ -72,18 +80,31 @@ class Budget:
                 waiter = asyncio.get_running_loop().create_future()
                 self._waiting.append(waiter)
                 await waiter
+                if self._closed is not None:
+                    raise self._closed
             self._reserved += bound
         self.calls += 1
 
-    def settle(self, bound: float, cost: float) -> None:
-        """Give the reservation back and book what the attempt cost."""
+    def settle(self, bound: float, cost: float, requests: int = 1) -> None:
+        """Give the reservation back and book what the attempt cost.
+
+        One attempt may be several requests to the server: a probe goes before a first score.
+        """
         self.cost += cost
+        self.calls += requests - 1
         if self.max_cost is not None:
             # Exact zero when nothing is in flight: sums of floats would leave crumbs.
             self._reserved = max(0.0, self._reserved - bound)
             if self._reserved < 1e-12:
                 self._reserved = 0.0
-            waiting, self._waiting = self._waiting, []
-            for waiter in waiting:
-                if not waiter.done():
-                    waiter.set_result(None)
+            self._wake()
+
+    def release(self, bound: float) -> None:
+        """Give back an attempt that was never made."""
+        self.settle(bound, 0.0, requests=0)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cje.errors import CJEError
-from cje.pipeline.disk import disk_error, write_atomically
+from cje.pipeline.disk import write_atomically
 from cje.pipeline.hashing import content_hash
 from cje.pipeline.store import CallStore
 
@@ -87,8 +87,7 @@ def read_frame(
 
     path = chunk_path(work_dir, stage, name)
     try:
-        with disk_error(path.parent):
-            data = path.read_bytes()
+        data = path.read_bytes()
     except (OSError, UnicodeError) as error:  # a folder of that name, or a name no disk takes
         raise CJEError("a stage output cannot be read", where=str(path), value=error) from error
     if sha256 is not None and content_hash(data) != sha256:

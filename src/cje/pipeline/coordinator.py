@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +26,7 @@ from cje.errors import CJEError
 from cje.findings import Finding
 from cje.pipeline.chunks import Chunk, RowStream, find_chunk, read_frame, write_chunk, write_frame
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.disk import disk_error, write_atomically
+from cje.pipeline.disk import disk_error, remove_leftovers, write_atomically
 from cje.pipeline.events import EventLog
 from cje.pipeline.hashing import fingerprint
 from cje.pipeline.local import LocalExecutor
@@ -52,6 +54,7 @@ class Executor(Protocol):
     """Runs the calls of a stage somewhere."""
 
     def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]: ...
+    def stop(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -77,6 +80,8 @@ class CJEPipeline:
         self.work_dir = Path(config.work_dir)
         self._reporter = reporter or NoProgress()
         self._last_event = time.monotonic()
+        self._executor: Executor | None = None
+        self._stopped = False
 
     def run(self) -> PipelineResult:
         """Run all stages; what an earlier run finished is kept, not repeated."""
@@ -85,8 +90,26 @@ class CJEPipeline:
         except RuntimeError:
             return self._run()
         # Inside a notebook's event loop: the run gets a thread, and a loop, of its own.
-        with ThreadPoolExecutor(1) as thread:
+        with ThreadPoolExecutor(1) as thread, self._interruptible():
             return thread.submit(self._run).result()
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Let Ctrl-C stop the run although its work is done in another thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(*_: object) -> None:
+            self._stopped = True
+            if self._executor is not None:
+                self._executor.stop()
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _run(self) -> PipelineResult:
         check_estimators(self.config)
@@ -211,6 +234,8 @@ class CJEPipeline:
 
     def _run_stage(self, name: str, stage: Callable[..., T], *arguments: Any) -> T:
         """Run one stage: progress, events, time; errors carry the stage's name."""
+        if self._stopped:
+            raise KeyboardInterrupt
         total = len(arguments[0]) if arguments else 0
         began = time.monotonic()
         self._reporter.start(name, total)
@@ -233,6 +258,7 @@ class CJEPipeline:
         return made
 
     def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:
+        assert self._executor is not None  # made when the folder was opened
         chunks = self._executor.run_stage(stage, rows)
         return self._finished(stage.name, stage.fingerprint, chunks, label)
 
@@ -271,15 +297,17 @@ class CJEPipeline:
                 self.work_dir / "store.sqlite", durability=self.config.durability
             )
             self._findings: list[Finding] = []
-            with _closing(self._store.close), disk_error(self.work_dir):
-                self._manifest = Manifest(self.work_dir, self.config)
-                self._events = EventLog(self.work_dir / "events.jsonl")
-                self._executor = self._make_executor()
-                with _closing(self._reporter.close, self._events.close, self._executor.close):
+            with _closing(self._store.close):
+                with disk_error(self.work_dir):
+                    remove_leftovers(self.work_dir)
+                    self._manifest = Manifest(self.work_dir, self.config)
+                    self._events = EventLog(self.work_dir / "events.jsonl")
+                self._executor = executor = self._make_executor()
+                with _closing(self._reporter.close, self._events.close, executor.close):
                     yield
 
     def _make_executor(self) -> Executor:
-        arguments = (self.config, self.work_dir, self._store, self._report)
+        arguments = (self.config, self.work_dir, self._store, self._report, self._reporter.note)
         if self.config.executor == "ray":
             from cje.pipeline.ray_executor import RayExecutor
 

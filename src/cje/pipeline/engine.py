@@ -11,65 +11,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cje.models import ModelCallError
-from cje.pipeline.budget import FREE, Budget, Price
+from cje.errors import CJEError
+from cje.pipeline.attempts import Attempts, safe_call, storable
+from cje.pipeline.budget import Budget
+from cje.pipeline.failures import FailureWatch
 from cje.pipeline.gate import GateSettings, ProviderGate
-from cje.pipeline.grouping import GROUP_ITEMS
-from cje.pipeline.hashing import CallKeys, seed_of
-from cje.pipeline.store import CallRecord
+from cje.pipeline.grouping import GROUP_ITEMS, commit_each
+from cje.pipeline.hashing import CallKeys
+from cje.pipeline.records import CallRecord
+from cje.pipeline.request import Outcome, Recipe, Request
 
 __all__ = ["CallEngine", "Outcome", "Recipe", "Request", "RetrySettings", "Tally", "safe_call"]
-
-
-class Answer(Protocol):
-    """What a judge or policy returns: JSON in, JSON out."""
-
-    def to_json(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What all calls of one stage to one model share."""
-
-    keys: CallKeys
-    provider: str
-    call: Callable[[Request, int], Awaitable[Answer]]  # (request, seed) -> answer; one attempt
-    price: Price = FREE
-    max_completion_tokens: int = 0
-    inline: bool = False  # a function of this process: it never waits, so it needs no task
-
-    def cost_bound(self, request: Request) -> float:
-        """The most one attempt can cost: no token is shorter than a byte of its text."""
-        price = self.price
-        if not (price.prompt_per_million or price.completion_per_million):
-            return 0.0
-        bytes_in = len(self.keys.identity.encode()) + sum(
-            len(part.encode()) for part in request.texts
-        )
-        return price.of(bytes_in, self.max_completion_tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One call that a stage wants: the recipe, the store key, and the call's own arguments."""
-
-    recipe: Recipe
-    key: bytes
-    texts: tuple[str, ...]
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """An answer as JSON, or the reason why there is none."""
-
-    answer: dict[str, Any] | None
-    reason: str | None = None
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,16 +56,6 @@ class Tally:
     failed: int = 0
     retries: int = 0
     refusals: int = 0
-
-
-@dataclass(slots=True)
-class _Attempts:
-    counted: int = 0
-    total: int = 0
-    refusals: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
 
 
 class CallEngine:
@@ -144,14 +90,21 @@ class CallEngine:
         self._gates: dict[str, ProviderGate] = {}
         self._in_flight: dict[bytes, asyncio.Task[Outcome]] = {}
         self._jitter = random.Random()
-        self.halted: BaseException | None = None
+        self.watch = FailureWatch()
+        self.halted: Exception | None = None
         self._halting = asyncio.Event()
 
     def gate(self, provider: str) -> ProviderGate:
         """The gate of a provider, made on first use."""
         if provider not in self._gates:
             self._gates[provider] = ProviderGate(provider, self._limits(provider))
+            if self.halted is not None:
+                self._gates[provider].close(self.halted)
         return self._gates[provider]
+
+    def gates(self) -> list[ProviderGate]:
+        """The gates of all providers called so far."""
+        return list(self._gates.values())
 
     def retries(self, provider: str) -> RetrySettings:
         """The retry settings of a provider, looked up once."""
@@ -175,13 +128,14 @@ class CallEngine:
             records: list[CallRecord] = []
             try:
                 for request in requests[start : start + GROUP_ITEMS]:
-                    used = _Attempts()
-                    made[request.key] = outcome = await safe_call(self, request, used)
-                    records.append(_record(request, outcome, used))
+                    made[request.key] = await self._answer(request, records)
+                    self.watch.note(request.recipe, made[request.key])
             finally:
                 if records:
-                    await self.store.commit(records)
-                    self._count(records)
+                    failed = await commit_each(self.store.commit, records)
+                    self._count([r for i, r in enumerate(records) if i not in failed])
+                    for error in failed.values():
+                        raise error
             await asyncio.sleep(0)  # let the progress and the other chunks have a turn
         return made
 
@@ -202,18 +156,22 @@ class CallEngine:
     async def _raise_first(self, tasks: list[asyncio.Task[Outcome]]) -> None:
         """Raise the first error, after the calls under way (paid for already) are committed."""
         errors = [t.exception() for t in tasks if t.done() and not t.cancelled()]
-        error = next((e for e in errors if e is not None), None)
+        error = next((e for e in errors if isinstance(e, Exception)), None)
         if error is None:
             return
         self.halt(error)
         await asyncio.gather(*tasks, return_exceptions=True)
         raise error
 
-    def halt(self, error: BaseException) -> None:
-        """Start nothing more: calls that wait for a place or a retry end with `error`."""
+    def halt(self, error: Exception) -> None:
+        """Start nothing more: calls that wait for a place or a retry end with `error`.
+
+        Calls under way are not touched: they end, within their own time limit, and are stored.
+        """
         if self.halted is None:
             self.halted = error
             self._halting.set()
+            self.budget.close(error)
             for gate in self._gates.values():
                 gate.close(error)
 
@@ -234,11 +192,32 @@ class CallEngine:
 
     async def _finish(self, request: Request) -> Outcome:
         """One call to its end: answered and committed, or given up and recorded as such."""
-        used = _Attempts()
-        outcome = await safe_call(self, request, used)
-        record = _record(request, outcome, used)
-        await self.store.put(record)
-        self._count([record])
+        records: list[CallRecord] = []
+        try:
+            outcome = await self._answer(request, records)
+        finally:
+            for record in records:
+                try:
+                    await self.store.put(record)
+                except Exception as error:
+                    self.halt(error)  # no more answers for a store that takes none
+                    raise
+                self._count([record])
+        self.watch.note(request.recipe, outcome)
+        return outcome
+
+    async def _answer(self, request: Request, records: list[CallRecord]) -> Outcome:
+        """Make a call and append its record, also where the run stops between two attempts."""
+        used = Attempts()
+        try:
+            outcome, record = storable(request, await safe_call(self, request, used), used)
+        except CJEError as error:
+            self.halt(error)
+            if used.total:
+                reason = getattr(error, "reason", "stopped")
+                records.append(storable(request, Outcome(None, reason, str(error)), used)[1])
+            raise
+        records.append(record)
         return outcome
 
     def _count(self, records: Sequence[CallRecord]) -> None:
@@ -251,101 +230,3 @@ class CallEngine:
         """Seconds before the next attempt: exponential, with jitter of half its length."""
         delay = min(retry.max_seconds, retry.base_seconds * 2.0 ** max(0, attempt - 1))
         return delay * self._jitter.uniform(0.5, 1.5)
-
-
-async def safe_call(engine: CallEngine, request: Request, used: _Attempts | None = None) -> Outcome:
-    """Make a call until it is answered or given up; row-level trouble never raises.
-
-    A refusal (429) waits and tries again without using up an attempt. A broken call (5xx, time-out,
-    reset, unreadable body) and an unusable answer (missing or impossible log-prob, text that is no
-    score) are tried again up to ``max_attempts``. What concerns the whole run (unknown model, wrong
-    key, provider down, budget, disk) does raise.
-    """
-    used = _Attempts() if used is None else used
-    gate, retry = engine.gate(request.recipe.provider), engine.retries(request.recipe.provider)
-    while True:
-        error = await _attempt(engine, gate, request, used)
-        if isinstance(error, Outcome):
-            return error
-        if error.kind == "fatal":
-            if not _concerns_one_row(error, gate):
-                raise error
-            return Outcome(None, error.reason, str(error))
-        if used.counted >= retry.max_attempts or used.refusals >= retry.max_refusals:
-            return Outcome(None, error.reason, str(error))
-        engine.tally.retries += 1
-        waits = used.refusals if error.kind == "rate_limit" else used.counted
-        await engine.rest(max(engine.backoff(retry, waits), error.retry_after or 0.0))
-
-
-async def _attempt(
-    engine: CallEngine, gate: ProviderGate, request: Request, used: _Attempts
-) -> Outcome | ModelCallError:
-    """One attempt: the answer, or the error that says what to do next."""
-    recipe = request.recipe
-    ticket = await gate.acquire()
-    settled = False
-    try:
-        bound = recipe.cost_bound(request)
-        await engine.budget.reserve(bound)
-        cost = 0.0
-        try:
-            used.total += 1
-            answer = await recipe.call(request, seed_of(request.key))
-            cost = _book(answer, recipe.price, used)
-        except ModelCallError as error:
-            cost = _book(error, recipe.price, used)
-            if error.kind == "rate_limit":
-                used.refusals += 1
-                engine.tally.refusals += 1
-                gate.refused(ticket, error.retry_after)
-            elif error.kind == "transient":
-                used.counted += gate.failed(ticket)
-            else:
-                used.counted += 1
-                gate.answered()
-            settled = True
-            return error
-        finally:
-            engine.budget.settle(bound, cost)
-        settled = True
-        gate.succeeded()
-        return Outcome(answer.to_json())
-    finally:
-        if not settled:
-            gate.left()
-
-
-def _record(request: Request, outcome: Outcome, used: _Attempts) -> CallRecord:
-    return CallRecord(
-        request.key,
-        request.recipe.keys.digest,
-        outcome.answer or {},
-        used.total,
-        used.prompt_tokens,
-        used.completion_tokens,
-        used.cost,
-        outcome.reason,
-        outcome.message,
-    )
-
-
-def _book(source: object, price: Price, used: _Attempts) -> float:
-    """Add the tokens that an answer (or a billed error) reports; returns their price."""
-    usage = getattr(source, "usage", None)
-    if usage is None:
-        return 0.0
-    used.prompt_tokens += usage.prompt_tokens
-    used.completion_tokens += usage.completion_tokens
-    cost = price.of(usage.prompt_tokens, usage.completion_tokens)
-    used.cost += cost
-    return cost
-
-
-def _concerns_one_row(error: ModelCallError, gate: ProviderGate) -> bool:
-    """Whether a refused request says something about this row only (such as: too long).
-
-    A provider that has answered others, and now calls one request invalid, means that request.
-    A wrong key or an unknown model (401, 403, 404) concerns every call and stops the run.
-    """
-    return gate.successes > 0 and error.status in (400, 413, 422)

@@ -1,4 +1,4 @@
-"""The event log: one JSON object a line, numbers and names only (no text, no key)."""
+"""The event log: one JSON object per line, numbers and names only (no text, no key)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from cje.pipeline.disk import disk_error
+from cje.pipeline.disk import create_private, disk_error
 
 __all__ = ["EventLog"]
 
@@ -18,6 +18,7 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._folder = path.parent
         with disk_error(self._folder):
+            create_private(path)
             self._handle: TextIO = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
     def write(self, event: str, **values: Any) -> None:

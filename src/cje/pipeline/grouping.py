@@ -6,61 +6,90 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-__all__ = ["GroupCommit"]
+__all__ = ["GroupCommit", "commit_each"]
 
 T = TypeVar("T")
 GROUP_ITEMS = 512
 GROUP_SECONDS = 0.01
 
 
+async def commit_each(
+    commit: Callable[[list[T]], Awaitable[None]], items: list[T]
+) -> dict[int, Exception]:
+    """Commit `items` together, or one by one where the group as a whole is refused.
+
+    One item that cannot be written, or one statement that fails once, must not take the others
+    with it: each of them has been paid for.
+
+    Returns
+    -------
+    dict
+        The error of each item that could not be committed, by its position; empty where all were.
+    """
+    try:
+        await commit(items)
+        return {}
+    except Exception as error:
+        if len(items) == 1:
+            return {0: error}
+    failed: dict[int, Exception] = {}
+    for index, item in enumerate(items):
+        try:
+            await commit([item])
+        except Exception as error:
+            failed[index] = error
+    return failed
+
+
 class GroupCommit(Generic[T]):
-    """Collects items and commits them together; each writer hears when its group is safe.
+    """Collects items and commits them together; each writer hears when its own item is safe.
 
     Parameters
     ----------
     commit : callable
-        Writes a list of items; what it raises reaches everyone who waits for that group.
+        Writes a list of items, all or none. Where it raises, each item is written by itself, and
+        an error reaches only the writers whose items cannot be written (`commit_each`).
     """
 
     def __init__(self, commit: Callable[[list[T]], Awaitable[None]]) -> None:
         self._commit = commit
-        self._items: list[T] = []
-        self._group: asyncio.Future[None] | None = None
+        self._queue: list[tuple[T, asyncio.Future[None]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._running: set[asyncio.Task[None]] = set()
 
     async def put(self, item: T) -> None:
-        """Queue `item`; return once its group is committed."""
-        self._items.append(item)
-        if self._group is None:
-            loop = asyncio.get_running_loop()
-            self._group = loop.create_future()
+        """Queue `item`; return once it is committed.
+
+        A writer that is cancelled stops waiting; its item is committed all the same.
+        """
+        loop = asyncio.get_running_loop()
+        committed = loop.create_future()
+        self._queue.append((item, committed))
+        if len(self._queue) == 1:
             self._timer = loop.call_later(GROUP_SECONDS, self._start)
-        group = self._group
-        if len(self._items) >= GROUP_ITEMS:
+        if len(self._queue) >= GROUP_ITEMS:
             self._start()
-        # One writer's cancellation must not cancel the group of the others.
-        await asyncio.shield(group)
+        await committed
 
     def _start(self) -> None:
-        items, group = self._items, self._group
-        if group is None:
+        if not self._queue:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._items, self._group, self._timer = [], None, None
-        task = asyncio.get_running_loop().create_task(self._write(items, group))
+        group, self._queue, self._timer = self._queue, [], None
+        task = asyncio.get_running_loop().create_task(self._write(group))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _write(self, items: list[T], group: asyncio.Future[None]) -> None:
-        try:
-            await self._commit(items)
-        except BaseException as error:
-            group.set_exception(error)
-            group.exception()  # seen, even if every writer has been cancelled
-        else:
-            group.set_result(None)
+    async def _write(self, group: list[tuple[T, asyncio.Future[None]]]) -> None:
+        failed = await commit_each(self._commit, [item for item, _ in group])
+        for index, (_, committed) in enumerate(group):
+            if committed.done():
+                continue  # its writer was cancelled
+            if index in failed:
+                committed.set_exception(failed[index])
+            else:
+                committed.set_result(None)
 
     async def drain(self) -> None:
         """Commit what is queued and wait until nothing is under way."""

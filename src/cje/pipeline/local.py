@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from cje.errors import CJEError
 from cje.pipeline.budget import Budget
 from cje.pipeline.chunks import Chunk, Row, RowStream, find_chunk, write_chunk
 from cje.pipeline.config import PipelineConfig
+from cje.pipeline.disk import DamagedStoreError
 from cje.pipeline.engine import CallEngine, RetrySettings, Tally
 from cje.pipeline.gate import GateSettings
 from cje.pipeline.progress import Moment
+from cje.pipeline.request import Outcome
 from cje.pipeline.stages.base import IN_PROCESS, CallStage, chunk_name, schema_after
 from cje.pipeline.store import CallStore
 
@@ -19,6 +26,10 @@ __all__ = ["LocalExecutor", "gate_settings", "retry_settings", "run_rows"]
 
 OPEN_CHUNKS = 3  # the next chunks' calls fill the places that the last calls of one leave free
 TICK = 0.25
+
+
+class StoppedError(CJEError):
+    """Somebody asked the run to stop; everything finished is kept."""
 
 
 async def run_rows(
@@ -32,10 +43,24 @@ async def run_rows(
     requests = [request for made in per_row for request in made]
     outcomes = iter(await engine.run(requests))
     finished = [
-        stage.finish(row, [next(outcomes) for _ in made])
+        _finish(stage, row, [next(outcomes) for _ in made])
         for row, made in zip(rows, per_row, strict=True)
     ]
     return finished, len({request.key for request in requests})
+
+
+def _finish(stage: CallStage, row: Row, outcomes: list[Outcome]) -> Row:
+    """The finished row; an answer that is not what this stage stores means a damaged store."""
+    try:
+        return stage.finish(row, outcomes)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DamagedStoreError(
+            f"a stored answer is not one that this stage could have stored "
+            f"({type(error).__name__}: {error})",
+            where=f"{stage.name}, row {row.get('row_id')}",
+            hint="restore a copy of store.sqlite; if you move the file away, the next run makes "
+            "every call again",
+        ) from error
 
 
 def gate_settings(config: PipelineConfig, share: int = 1) -> Callable[[str], GateSettings]:
@@ -76,7 +101,9 @@ class LocalExecutor:
     work_dir : Path
     store : CallStore
     report : callable
-        Told how far the stage is, a few times a second.
+        Receives how far the stage is, a few times a second.
+    notice : callable, optional
+        Receives a sentence for the person who watches the run.
     """
 
     def __init__(
@@ -85,14 +112,17 @@ class LocalExecutor:
         work_dir: Path,
         store: CallStore,
         report: Callable[[str, Moment], None],
+        notice: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._work_dir, self._store, self._report = work_dir, store, report
+        self._notice = notice
         calls, cost = store.spent()
         budget = Budget(config.budget.max_calls, config.budget.max_cost, calls=calls, cost=cost)
         self.engine = CallEngine(
             store, limits=gate_settings(config), retry=retry_settings(config), budget=budget
         )
         self._loop = asyncio.Runner()
+        self._working: asyncio.Task[Any] | None = None
         self._found_calls = 0  # calls of the chunks that an earlier run finished
 
     def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]:
@@ -101,7 +131,46 @@ class LocalExecutor:
         A finished chunk is left as it is, unless this stage put error rows into it: then its failed
         calls, and only those, are tried again.
         """
-        return self._loop.run(self._stage(stage, rows))
+        try:
+            return self._loop.run(self._stage(stage, rows))
+        except (StoppedError, asyncio.CancelledError) as error:
+            raise KeyboardInterrupt from error
+
+    def stop(self) -> None:
+        """Stop as Ctrl-C does; may be called from another thread."""
+        self._loop.get_loop().call_soon_threadsafe(self._interrupt)
+
+    def _interrupt(self) -> None:
+        """First: start nothing more, keep what is under way. Second: leave at once."""
+        if self.engine.halted is None:
+            gates = self.engine.gates()
+            self._notice(
+                f"stopping: the {sum(gate.in_flight for gate in gates)} calls under way are "
+                "finished and kept; press Ctrl-C again to leave at once"
+            )
+            self.engine.halt(StoppedError("the run was stopped"))
+        elif self._working is not None:
+            self._working.cancel()
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Handle Ctrl-C ourselves while calls are under way: asyncio would cancel them."""
+        loop = asyncio.get_running_loop()
+        ours = threading.current_thread() is threading.main_thread() and signal.getsignal(
+            signal.SIGINT
+        ) not in (None, signal.SIG_IGN)
+        if ours:
+            try:
+                loop.add_signal_handler(signal.SIGINT, self._interrupt)
+            except NotImplementedError:  # no such thing on Windows: there, Ctrl-C leaves at once
+                ours = False
+        self._working = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._working = None
+            if ours:
+                loop.remove_signal_handler(signal.SIGINT)
 
     def close(self) -> None:
         """Close the event loop."""
@@ -115,27 +184,35 @@ class LocalExecutor:
         made: dict[int, Chunk] = {}
         ticker = asyncio.create_task(self._tick(stage, rows, made))
         open_tasks: set[asyncio.Task[None]] = set()
-        try:
-            for index, source in enumerate(rows.chunks):
-                name = chunk_name(fingerprint, source)
-                found = find_chunk(self._work_dir, self._store, stage.name, name)
-                if found is not None and found.settled(source):
-                    made[index] = found
-                    self._found_calls += found.calls
-                    continue
-                await places.acquire()
+        with self._listening():
+            try:
+                for index, source in enumerate(rows.chunks):
+                    name = chunk_name(fingerprint, source)
+                    found = find_chunk(self._work_dir, self._store, stage.name, name)
+                    if found is not None and found.settled(source):
+                        made[index] = found
+                        self._found_calls += found.calls
+                        continue
+                    await places.acquire()
+                    _raise_first(open_tasks)
+                    task = asyncio.create_task(
+                        self._chunk(stage, rows, source, name, index, made, places)
+                    )
+                    open_tasks.add(task)
+                if open_tasks:
+                    await asyncio.wait(open_tasks, return_when=asyncio.FIRST_EXCEPTION)
                 _raise_first(open_tasks)
-                task = asyncio.create_task(
-                    self._chunk(stage, rows, source, name, index, made, places)
-                )
-                open_tasks.add(task)
-            if open_tasks:
-                await asyncio.wait(open_tasks, return_when=asyncio.FIRST_EXCEPTION)
-            _raise_first(open_tasks)
-        finally:
-            await _stop([ticker, *open_tasks])
-            await self._store.drain()
-            await stage.close()
+            except Exception as error:
+                # Calls under way have been paid for: they end (each within its time limit), and
+                # are stored, before the run does.
+                self.engine.halt(error)
+                if open_tasks:
+                    await asyncio.wait(open_tasks)
+                raise
+            finally:
+                await _stop([ticker, *open_tasks])
+                await self._store.drain()
+                await stage.close()
         self._report(stage.name, self._moment(stage, rows, made))
         return tuple(made[index] for index in range(len(rows.chunks)))
 
@@ -164,6 +241,7 @@ class LocalExecutor:
 
     def _moment(self, stage: CallStage, rows: RowStream, made: dict[int, Chunk]) -> Moment:
         tally = self.engine.tally
+        providers = {recipe.provider for recipe in stage.recipes}
         return Moment(
             rows=self._rows_done(stage, rows, made),
             total=len(rows),
@@ -171,7 +249,8 @@ class LocalExecutor:
             reused=tally.reused,
             failed=tally.failed,
             retries=tally.retries,
-            concurrency=sum(self.engine.gate(r.provider).in_flight for r in stage.recipes),
+            # Policies of one provider share its gate: each gate counts once.
+            concurrency=sum(self.engine.gate(p).in_flight for p in providers),
             cost=self.engine.budget.cost,
         )
 

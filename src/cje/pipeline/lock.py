@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 
 from cje.errors import CJEError
-from cje.pipeline.disk import disk_error
+from cje.pipeline.disk import create_private, disk_error, make_private_folder
 
 __all__ = ["WorkFolderLock", "is_locked"]
 
@@ -29,13 +30,22 @@ class WorkFolderLock:
 
     def __enter__(self) -> WorkFolderLock:
         with disk_error(self._path.parent):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._path.parent)
+            create_private(self._path)
             connection = sqlite3.connect(self._path, timeout=0, isolation_level=None)
             try:
                 connection.execute("BEGIN EXCLUSIVE")
+                create_private(self._owner)
                 self._owner.write_text(json.dumps({"pid": os.getpid()}))
             except (sqlite3.Error, OSError) as error:
                 connection.close()
+                if isinstance(error, OSError):
+                    raise
+                if _is_damaged(error):
+                    raise CJEError(
+                        "the lock file is damaged", where=str(self._path),
+                        hint="no run is using it: delete it, then run the same command again",
+                    ) from error  # fmt: skip
                 if "locked" not in str(error):
                     raise
                 raise CJEError(
@@ -60,8 +70,8 @@ class WorkFolderLock:
 
     def _who(self) -> str:
         try:
-            return f" (process {json.loads(self._owner.read_text())['pid']})"
-        except (OSError, ValueError, KeyError):
+            return f" (process {int(json.loads(self._owner.read_text())['pid'])})"
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return ""  # the other run has not written its name yet
 
 
@@ -70,11 +80,15 @@ def is_locked(work_dir: Path) -> bool:
     path = work_dir / "lock.sqlite"
     if not path.is_file():
         return False
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=0)
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError as error:
-        return "locked" in str(error)
-    finally:
-        connection.close()
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+        ) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.DatabaseError as error:
+        return "locked" in str(error)  # a damaged file is a lock that nobody holds
     return False
+
+
+def _is_damaged(error: sqlite3.Error) -> bool:
+    return "not a database" in str(error) or "malformed" in str(error)

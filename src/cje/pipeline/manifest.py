@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cje._version import __version__
+from cje.errors import CJEError
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically
@@ -68,9 +69,27 @@ class Manifest:
 
 
 def read_manifest(work_dir: Path) -> dict[str, Any] | None:
-    """The manifest of the last run in `work_dir`, or None where there is none yet."""
+    """The manifest of the last run in `work_dir`, or None where there is none yet.
+
+    Raises
+    ------
+    CJEError
+        If the file is not a manifest.
+    """
+    path = work_dir / "manifest.json"
     try:
-        data = json.loads((work_dir / "manifest.json").read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
+        stages, files = data["stages"], data["files"]
+        for stage in stages.values():
+            int(stage["rows"]), int(stage["errors"])
+        len(files)
     except FileNotFoundError:
         return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CJEError(
+            "the manifest is damaged",
+            where=str(path),
+            hint="delete it and run the same command again: it is written anew, and finished "
+            "calls are kept",
+        ) from error
     return dict(data)

@@ -57,8 +57,8 @@ class StoreKeeper:
     async def reserve(self, bound: float) -> None:
         await self._budget.reserve(bound)
 
-    async def settle(self, bound: float, cost: float) -> None:
-        self._budget.settle(bound, cost)
+    async def settle(self, bound: float, cost: float, requests: int) -> None:
+        self._budget.settle(bound, cost, requests)
 
 
 class RemoteStore:
@@ -99,9 +99,9 @@ class RemoteBudget(Budget):
         except ray.exceptions.RayTaskError as error:
             raise _cause(error) from error
 
-    def settle(self, bound: float, cost: float) -> None:
+    def settle(self, bound: float, cost: float, requests: int = 1) -> None:
         self.cost += cost
-        self._keeper.settle.remote(bound, cost)
+        self._keeper.settle.remote(bound, cost, requests)
 
 
 class ChunkWorker:
@@ -145,12 +145,13 @@ class RayExecutor:
         work_dir: Path,
         store: CallStore,
         report: Callable[[str, Moment], None],
+        notice: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._ray = require_extra("ray", "ray", "executor: ray")
         require_extra("ray.data", "ray", "executor: ray")
         self._config, self._work_dir = config, work_dir
         self._store, self._report = store, report
-        self._local = LocalExecutor(config, work_dir, store, report)
+        self._local = LocalExecutor(config, work_dir, store, report, notice)
         self._started = not self._ray.is_initialized()
         if self._started:
             self._start()
@@ -216,6 +217,10 @@ class RayExecutor:
         done = sum(chunk.rows for chunk in made.values())
         failed = sum(chunk.errors for chunk in made.values())
         return Moment(done, len(rows), 0, 0, failed, 0, 0, self._store.spent()[1])
+
+    def stop(self) -> None:
+        """Stop the part of the run that works in this process."""
+        self._local.stop()
 
     def close(self) -> None:
         """Stop the keeper, and Ray where this run started it."""

@@ -18,20 +18,24 @@ Answers are JSON text. There is no pickle anywhere.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cje.errors import CJEError
-from cje.pipeline.disk import disk_error
+from cje.pipeline.disk import create_private, damaged, disk_error, make_private_folder
 from cje.pipeline.grouping import GroupCommit
 from cje.pipeline.hashing import CallKeys
+from cje.pipeline.records import CallRecord
 
 __all__ = ["CallRecord", "CallStore", "RecipeTotals"]
 
+N = TypeVar("N", int, float)
 SCHEMA_VERSION = 1
 _LOOKUP = 900  # keys in one SELECT: below the variable limit of every SQLite build
 
@@ -48,6 +52,9 @@ CREATE TABLE IF NOT EXISTS calls (
 CREATE TABLE IF NOT EXISTS failures (
   key BLOB PRIMARY KEY, recipe INTEGER NOT NULL, reason TEXT NOT NULL, message TEXT NOT NULL,
   attempts INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS models (
+  recipe INTEGER NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL,
+  PRIMARY KEY (recipe, model));
 CREATE TABLE IF NOT EXISTS chunks (
   stage TEXT NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
   rows INTEGER NOT NULL, errors INTEGER NOT NULL, calls INTEGER NOT NULL,
@@ -56,21 +63,6 @@ CREATE TABLE IF NOT EXISTS stages (
   stage TEXT NOT NULL, fingerprint TEXT NOT NULL, chunks INTEGER NOT NULL,
   PRIMARY KEY (stage, fingerprint));
 """
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One finished call, or one given up (then `reason` is set and `answer` is empty)."""
-
-    key: bytes
-    recipe: bytes
-    answer: dict[str, Any]
-    attempts: int = 1
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-    reason: str | None = None
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +103,19 @@ class CallStore:
         self._recipes: dict[bytes, int] = {}
         with disk_error(path.parent):
             self._connection = _open(path, durability, read_only)
-        found = self._db.execute("SELECT value FROM meta WHERE name='schema'").fetchone()
-        if found is None or int(found[0]) != SCHEMA_VERSION:
-            self._db.close()
-            raise CJEError(
-                "the store was written by another version of this package",
-                where=str(path),
-                value=None if found is None else found[0],
-                hint=f"this version reads schema {SCHEMA_VERSION}; use another work_dir",
-            )
+        try:
+            found = self._rows("SELECT value FROM meta WHERE name='schema'")
+            version = str(found[0][0]) if found else None
+            if version != str(SCHEMA_VERSION):
+                raise CJEError(
+                    "the store was written by another version of this package",
+                    where=str(path),
+                    value=version,
+                    hint=f"this version reads schema {SCHEMA_VERSION}; use another work_dir",
+                )
+        except CJEError:
+            self._connection.close()
+            raise
 
     @property
     def _db(self) -> sqlite3.Connection:
@@ -134,6 +130,16 @@ class CallStore:
             raise CJEError("the store of calls is closed", where=str(self.path), hint="open it")
         return self._connection
 
+    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The rows of a SELECT, or an error about the file."""
+        with disk_error(self.path.parent):
+            return self._db.execute(statement, values).fetchall()
+
+    def _change(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Make one change, committed at once."""
+        with disk_error(self.path.parent):
+            self._db.execute(statement, values)
+
     # -- reading -----------------------------------------------------------------------------
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
@@ -141,9 +147,18 @@ class CallStore:
         found: dict[bytes, dict[str, Any]] = {}
         for part in _parts(keys):
             marks = ",".join("?" * len(part))
-            rows = self._db.execute(f"SELECT key, answer FROM calls WHERE key IN ({marks})", part)
-            found.update((key, json.loads(answer)) for key, answer in rows)
+            rows = self._rows(f"SELECT key, answer FROM calls WHERE key IN ({marks})", part)
+            found.update((key, self._object(answer)) for key, answer in rows)
         return found
+
+    def _object(self, text: Any) -> dict[str, Any]:
+        try:
+            value = json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise damaged(self.path, "an entry is not JSON") from error
+        if not isinstance(value, dict):
+            raise damaged(self.path, "an entry is not a JSON object")
+        return value
 
     async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
         """`get_many` under the name that a store on another machine offers too."""
@@ -157,39 +172,66 @@ class CallStore:
         found: set[bytes] = set()
         for part in _parts(keys):
             marks = ",".join("?" * len(part))
-            found.update(
-                row[0]
-                for row in self._db.execute(f"SELECT key FROM calls WHERE key IN ({marks})", part)
-            )
+            rows = self._rows(f"SELECT key FROM calls WHERE key IN ({marks})", part)
+            found.update(row[0] for row in rows)
         return found
 
     def all_keys(self) -> Iterable[tuple[bytes]]:
         """Every finished key, as SQLite hands them out."""
-        return self._db.execute("SELECT key FROM calls")
+        return self._rows("SELECT key FROM calls")
 
     def totals(self) -> list[RecipeTotals]:
         """Running totals of every recipe, in the order in which they first appeared."""
-        rows = self._db.execute(
+        rows = self._rows(
             "SELECT stage, identity, digest, calls, attempts, prompt_tokens, completion_tokens,"
             " cost FROM recipes ORDER BY id"
         )
-        return [RecipeTotals(row[0], json.loads(row[1]), *row[2:]) for row in rows]
+        made = []
+        for stage, identity, digest, *counts, cost in rows:
+            calls, attempts, prompt, completion = (self._number(n, int) for n in counts)
+            made.append(
+                RecipeTotals(
+                    str(stage), self._object(identity), digest, calls, attempts, prompt,
+                    completion, self._number(cost, float),
+                )
+            )  # fmt: skip
+        return made
+
+    def _number(self, value: Any, kind: type[N]) -> N:
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise damaged(self.path, "an entry is not a number")
+        return kind(value)
 
     def spent(self) -> tuple[int, float]:
         """Attempts made and money spent so far, over all runs in this folder."""
-        row = self._db.execute(
-            "SELECT coalesce(sum(attempts), 0), coalesce(sum(cost), 0) FROM recipes"
-        ).fetchone()
-        return int(row[0]), float(row[1])
+        row = self._rows("SELECT coalesce(sum(attempts), 0), coalesce(sum(cost), 0) FROM recipes")[
+            0
+        ]
+        return self._number(row[0], int), self._number(row[1], float)
 
     def failures(self) -> list[tuple[str, str, int]]:
         """Calls given up: (stage, reason, count), most frequent first."""
-        return list(
-            self._db.execute(
-                "SELECT r.stage, f.reason, count(*) AS n FROM failures f JOIN recipes r"
-                " ON r.id = f.recipe GROUP BY r.stage, f.reason ORDER BY n DESC, 1, 2"
-            )
+        rows = self._rows(
+            "SELECT r.stage, f.reason, count(*) AS n FROM failures f JOIN recipes r"
+            " ON r.id = f.recipe GROUP BY r.stage, f.reason ORDER BY n DESC, 1, 2"
         )
+        return [(str(stage), str(reason), int(n)) for stage, reason, n in rows]
+
+    def answering_models(self) -> list[tuple[str, str, str, int]]:
+        """Who answered: (stage, model asked for, model that answered, calls), recipe by recipe.
+
+        A store written before answering models were recorded has none.
+        """
+        if not self._rows("SELECT name FROM sqlite_master WHERE name = 'models'"):
+            return []
+        rows = self._rows(
+            "SELECT r.stage, r.identity, m.model, m.calls FROM models m JOIN recipes r"
+            " ON r.id = m.recipe ORDER BY r.id, m.calls DESC, m.model"
+        )
+        return [
+            (str(stage), str(self._object(identity).get("model", "")), str(model), int(n))
+            for stage, identity, model, n in rows
+        ]
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -197,12 +239,11 @@ class CallStore:
         """Record a recipe, so that its calls can refer to it."""
         if keys.digest in self._recipes:
             return
-        with disk_error(self.path.parent):
-            self._db.execute(
-                "INSERT OR IGNORE INTO recipes (digest, stage, identity) VALUES (?, ?, ?)",
-                (keys.digest, keys.stage, keys.identity),
-            )
-        row = self._db.execute("SELECT id FROM recipes WHERE digest = ?", (keys.digest,)).fetchone()
+        self._change(
+            "INSERT OR IGNORE INTO recipes (digest, stage, identity) VALUES (?, ?, ?)",
+            (keys.digest, keys.stage, keys.identity),
+        )
+        row = self._rows("SELECT id FROM recipes WHERE digest = ?", (keys.digest,))[0]
         self._recipes[keys.digest] = int(row[0])
 
     async def put(self, record: CallRecord) -> None:
@@ -238,7 +279,7 @@ class CallStore:
         lost = [r for r in records if r.reason is not None]
         self._db.executemany(
             "INSERT INTO calls (key, recipe, answer, attempts) VALUES (?, ?, ?, ?)",
-            [(r.key, self._recipes[r.recipe], _text(r.answer), r.attempts) for r in done],
+            [(r.key, self._recipes[r.recipe], r.text, r.attempts) for r in done],
         )
         # A call given up in an earlier run and answered now is no failure any more.
         self._db.executemany("DELETE FROM failures WHERE key = ?", [(r.key,) for r in done])
@@ -262,6 +303,12 @@ class CallStore:
             " cost = cost + ? WHERE id = ?",
             [(*sums, self._recipes[digest]) for digest, sums in totals.items()],
         )
+        answered_by = Counter((self._recipes[r.recipe], r.model) for r in done if r.model)
+        self._db.executemany(
+            "INSERT INTO models VALUES (?, ?, ?)"
+            " ON CONFLICT (recipe, model) DO UPDATE SET calls = calls + excluded.calls",
+            [(recipe, model, n) for (recipe, model), n in answered_by.items()],
+        )
 
     def close(self) -> None:
         """Fold the log into the file (unless read-only) and close."""
@@ -280,46 +327,42 @@ class CallStore:
 
     def record_chunk(self, stage: str, name: str, facts: tuple[str, int, int, int, int]) -> None:
         """Remember a chunk file that is complete on disk: (sha256, bytes, rows, errors, calls)."""
-        with disk_error(self.path.parent):
-            self._db.execute(
-                "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)", (stage, name, *facts)
-            )
+        self._change(
+            "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)", (stage, name, *facts)
+        )
 
     def find_chunk(self, stage: str, name: str) -> tuple[str, int, int, int, int] | None:
         """(sha256, bytes, rows, errors, calls) of a recorded chunk."""
-        row: tuple[str, int, int, int, int] | None = self._db.execute(
+        rows = self._rows(
             "SELECT sha256, bytes, rows, errors, calls FROM chunks WHERE stage = ? AND name = ?",
             (stage, name),
-        ).fetchone()
-        return row
+        )
+        if not rows:
+            return None
+        size, n_rows, errors, calls = (self._number(value, int) for value in rows[0][1:])
+        return str(rows[0][0]), size, n_rows, errors, calls
 
     def record_stage(self, stage: str, fingerprint: str, n_chunks: int) -> None:
         """Remember that a stage is complete, and in how many chunks."""
-        with disk_error(self.path.parent):
-            self._db.execute(
-                "INSERT OR REPLACE INTO stages VALUES (?, ?, ?)", (stage, fingerprint, n_chunks)
-            )
+        self._change(
+            "INSERT OR REPLACE INTO stages VALUES (?, ?, ?)", (stage, fingerprint, n_chunks)
+        )
 
     def find_stage(self, stage: str, fingerprint: str) -> int | None:
         """In how many chunks a stage was completed, or None."""
-        row = self._db.execute(
+        rows = self._rows(
             "SELECT chunks FROM stages WHERE stage = ? AND fingerprint = ?", (stage, fingerprint)
-        ).fetchone()
-        return None if row is None else int(row[0])
+        )
+        return self._number(rows[0][0], int) if rows else None
 
     def note(self, name: str) -> str | None:
         """A short text kept under `name`."""
-        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+        rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
 
     def write_note(self, name: str, text: str) -> None:
         """Keep a short text."""
-        with disk_error(self.path.parent):
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
-
-
-def _text(answer: dict[str, Any]) -> str:
-    return json.dumps(answer, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        self._change("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
 
 
 def _parts(keys: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
@@ -328,10 +371,12 @@ def _parts(keys: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
 
 def _open(path: Path, durability: str, read_only: bool) -> sqlite3.Connection:
     if read_only:
-        # as_uri quotes what SQLite would read as syntax: a folder may be called "run #3"
-        uri = f"{path.resolve().as_uri()}?mode=ro"
-        return sqlite3.connect(uri, uri=True, isolation_level=None)
-    path.parent.mkdir(parents=True, exist_ok=True)
+        # As a URI of its own making: a folder may be called "run #3" or "50%".
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None
+        )
+    make_private_folder(path.parent)
+    create_private(path)
     db = sqlite3.connect(path, isolation_level=None, timeout=10)
     try:
         db.execute("PRAGMA journal_mode=WAL")

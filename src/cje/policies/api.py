@@ -19,7 +19,7 @@ from cje.models import (
     make_client,
     run_sync,
 )
-from cje.models.client import read_usage
+from cje.models.metering import read_usage
 from cje.policies.answers import Generation, LogProb
 from cje.policies.config import PolicyConfig, ScoringForm, render_prompt
 from cje.policies.probe import Capability, probe
@@ -216,7 +216,7 @@ class APIPolicyRunner:
         add = specials if self.config.bos is None else specials and self.config.bos
         body = {"model": self.config.model, "prompt": text, "add_special_tokens": add}
         try:
-            answer = await self.client.post("//tokenize", body)
+            answer = await self.client.post("//tokenize", body, billed=False)
         except FatalError:
             self._tokenizes = False
             return None
@@ -308,4 +308,4 @@ def scoring_request(
 def _usage(answer: Mapping[str, JSON], tokens: Sequence[ScoredToken]) -> Usage:
     """Tokens of a scoring call; the prompt's are counted where the server does not say."""
     usage = read_usage(answer)
-    return usage if usage.prompt_tokens else Usage(len(tokens), usage.completion_tokens)
+    return usage if usage is not None and usage.prompt_tokens else Usage(len(tokens), 1)

@@ -6,6 +6,7 @@ All functions are pure: JSON in, tokens or a `BadOutputError` with a reason out.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -220,7 +221,7 @@ def sum_span(tokens: Sequence[ScoredToken], span: Span) -> float:
         value = token.logprob
         if value is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             raise BadOutputError("a token has no log-prob", reason="missing_logprobs", value=value)
-        if not math.isfinite(value):
+        if not -sys.float_info.max <= value <= sys.float_info.max:  # NaN, or an endless integer
             raise BadOutputError(
                 "a log-prob is not finite", reason="non_finite_logprob", value=value
             )

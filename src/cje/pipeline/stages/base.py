@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from cje.pipeline.budget import Price
 from cje.pipeline.chunks import Chunk, Row
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.engine import Answer, Outcome, Recipe, Request
 from cje.pipeline.hashing import CallKeys, fingerprint
+from cje.pipeline.records import storable_text
+from cje.pipeline.request import Answer, Outcome, Recipe, Request
 
 __all__ = ["CallStage", "chunk_name", "schema_after"]
 
@@ -132,4 +133,5 @@ class CallStage(ABC):
 
     def failed(self, row: Row, outcome: Outcome) -> Row:
         """`row` as an error row that says which stage gave up and why."""
-        return {**row, "error": f"{self.name}: {outcome.reason}: {outcome.message}"[:500]}
+        said = storable_text(f"{self.name}: {outcome.reason}: {outcome.message}")
+        return {**row, "error": said[:500]}

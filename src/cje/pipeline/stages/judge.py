@@ -8,7 +8,7 @@ from typing import Any
 from cje.judges import Verdict, make_judge
 from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.engine import Answer, Outcome, Recipe, Request
+from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 
 __all__ = ["JudgeStage"]

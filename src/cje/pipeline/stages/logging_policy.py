@@ -7,7 +7,8 @@ from typing import Any
 
 from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.engine import Answer, Outcome, Recipe, Request
+from cje.pipeline.records import storable_text
+from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 from cje.policies import Generation, PolicyRunner, make_runner
 
@@ -65,6 +66,10 @@ class LoggingPolicyStage(CallStage):
         if outcomes[0].answer is None:
             return self.failed(row, outcomes[0])
         made = Generation.from_json(outcomes[0].answer)
+        if storable_text(made.text) != made.text:
+            # The store keeps it as it is; no file of text and no server would take it.
+            broken = "the response holds a lone surrogate, which is not Unicode text"
+            return self.failed(row, Outcome(None, "not_unicode", broken))
         return {
             **row,
             "response": made.text,

@@ -25,8 +25,8 @@ from cje.judges import (
 from cje.kernels.binning import equal_mass_bins
 from cje.pipeline.chunks import Row, RowStream
 from cje.pipeline.config import OracleConfig, PipelineConfig
-from cje.pipeline.engine import Answer, Outcome, Recipe, Request
 from cje.pipeline.hashing import fingerprint
+from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 
 __all__ = ["OracleStage", "draw_slice", "make_oracle", "report_labels", "slice_fingerprint"]

@@ -20,8 +20,8 @@ from cje.errors import CJEError
 from cje.pipeline.chunks import Row, chunk_exists, chunk_path, load_chunk, parquet_bytes
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically
-from cje.pipeline.engine import Answer, Outcome, Recipe, Request
 from cje.pipeline.hashing import compute_contexts_hash, fingerprint
+from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import IN_PROCESS, CallStage
 from cje.policies import MultiTargetSampler, PolicyConfig, PolicyRunner, make_multi_sampler
 

@@ -1,0 +1,60 @@
+"""What a stage asks a model, and what comes back: the engine's words for a call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from cje.pipeline.budget import FREE, Price
+from cje.pipeline.hashing import CallKeys
+
+__all__ = ["Answer", "Outcome", "Recipe", "Request"]
+
+
+class Answer(Protocol):
+    """What a judge or policy returns: JSON in, JSON out."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What all calls of one stage to one model share."""
+
+    keys: CallKeys
+    provider: str
+    call: Callable[[Request, int], Awaitable[Answer]]  # (request, seed) -> answer; one attempt
+    price: Price = FREE
+    max_completion_tokens: int = 0
+    inline: bool = False  # a function of this process: it never waits, so it needs no task
+    place: str = ""  # the section of the configuration that describes the model
+
+    def cost_bound(self, request: Request) -> float:
+        """The most one attempt can cost: no token is shorter than a byte of its text."""
+        price = self.price
+        if not (price.prompt_per_million or price.completion_per_million):
+            return 0.0
+        bytes_in = len(self.keys.identity.encode("utf-8", "surrogatepass")) + sum(
+            len(part.encode("utf-8", "surrogatepass")) for part in request.texts
+        )
+        return price.of(bytes_in, self.max_completion_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call that a stage wants: the recipe, the store key, and the call's own arguments."""
+
+    recipe: Recipe
+    key: bytes
+    texts: tuple[str, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An answer as JSON, or the reason why there is none."""
+
+    answer: dict[str, Any] | None
+    reason: str | None = None
+    message: str = ""
