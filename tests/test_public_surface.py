@@ -20,6 +20,7 @@ from typing import Any
 
 import cje
 
+INTERNAL = {"checks"}  # used by the other packages, not by users
 KEPT = Path(__file__).with_name("public_surface.txt")
 
 
@@ -49,9 +50,9 @@ def _methods(value: type) -> list[str]:
 
 
 def surface() -> list[str]:
-    """One line a public name, sorted by module."""
+    """One line per public name, sorted by module."""
     below = (info.name for info in pkgutil.iter_modules(cje.__path__))
-    names = ["cje", *(f"cje.{name}" for name in below if not name.startswith("_"))]
+    names = ["cje", *(f"cje.{name}" for name in below if name[0] != "_" and name not in INTERNAL)]
     lines = []
     for module_name in names:
         module = importlib.import_module(module_name)

@@ -199,7 +199,7 @@ def test_inclusion_probabilities_undo_a_biased_slice() -> None:
         (lambda: JudgeCalibrator().fit(SCORES, np.full(400, np.nan)), "No oracle labels"),
         (lambda: JudgeCalibrator().fit([0.1, np.nan], [0.1, 0.2]), "row 1"),
         (lambda: JudgeCalibrator("spline").fit(SCORES, RISING), "Unknown calibration mode"),
-        (lambda: JudgeCalibrator().fit_cv(SCORES, RISING[:3]), "one value a row"),
+        (lambda: JudgeCalibrator().fit_cv(SCORES, RISING[:3]), "one value per row"),
         (lambda: JudgeCalibrator().fit_cv(SCORES, RISING[:3], np.ones(400, bool)), "oracle_mask"),
         (lambda: JudgeCalibrator().fit_cv(SCORES, RISING, [0, 0]), "distinct rows"),
         (lambda: JudgeCalibrator().fit_cv(SCORES, RISING, n_folds=1), "n_folds"),

@@ -138,7 +138,7 @@ def test_folds_and_covariates_must_be_those_of_the_fit() -> None:
     model = fit_reward_model(s, y, folds=folds, n_folds=5, mode="two_stage", covariates=x)
     with pytest.raises(CJEError, match="the 5 folds of the fit"):
         model.predict_oof(s, np.full(len(s), 5), x)
-    with pytest.raises(CJEError, match="one integer a row"):
+    with pytest.raises(CJEError, match="one integer per row"):
         model.predict_oof(s, folds[:3], x)
     for wrong in (None, x[:, :1], x[:5], np.full_like(x, np.nan)):
         with pytest.raises(CJEError, match="covariates"):

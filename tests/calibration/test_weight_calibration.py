@@ -102,8 +102,8 @@ def test_the_blend_meets_its_cap_to_a_tenth_of_a_percent() -> None:
         ([], None, "non-empty"),
         ([1.0, np.nan], None, "row 1"),
         ([1.0, -2.0], None, "row 1"),
-        ([1.0, 2.0], [0.1], "ordering_index must have one value a row"),
-        ([1.0, 2.0], [0.1, np.inf], "ordering_index is not finite"),
+        ([1.0, 2.0], [0.1], "ordering_index must have one value per row"),
+        ([1.0, 2.0], [0.1, np.inf], "ordering_index must be finite"),
     ],
 )
 def test_rubbish_is_refused_by_name(weights: list, index: list | None, message: str) -> None:

@@ -280,7 +280,7 @@ def test_multiclass_metrics_refuse_bad_input(metric):
     for labels, probabilities, options, words in (
         (y, 0.9 * p, {}, "sum to one"),
         (y, np.where(p == p.max(), np.nan, p), {}, "NaN"),
-        (y, p[:, :1], {}, "one column a class"),
+        (y, p[:, :1], {}, "one column per class"),
         (y[:5], p, {}, "length"),
         (y, p, {"labels": [0, 1]}, "labels must name"),
         (np.where(y == 0, 7, y), p, {"labels": [0, 1, 2, 3]}, "never seen"),
@@ -290,7 +290,7 @@ def test_multiclass_metrics_refuse_bad_input(metric):
         (y, p, {"strategy": "even"}, "strategy"),
         (y, p, {"sample_weight": np.zeros(20)}, "zero in every row"),
         (y, p, {"sample_weight": -np.ones(20)}, "non-negative"),
-        (y, p, {"sample_weight": np.ones(3)}, "one number a row"),
+        (y, p, {"sample_weight": np.ones(3)}, "one value per row"),
     ):
         with pytest.raises(CJEError, match=words):
             metric(labels, probabilities, **options)

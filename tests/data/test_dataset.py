@@ -118,7 +118,7 @@ def test_with_columns_replaces_adds_and_checks() -> None:
     assert new.with_columns(rewards=None).rewards is None
     with pytest.raises(CJEError, match="rewards must be in"):
         data.with_columns(rewards=np.full(12, 1.5))
-    with pytest.raises(CJEError, match="one value a row"):
+    with pytest.raises(CJEError, match="one value per row"):
         data.with_columns(depth=[1.0])
 
 

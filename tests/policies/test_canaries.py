@@ -74,7 +74,7 @@ def test_scores_that_start_inside_the_prompt_are_counted() -> None:
 def test_values_that_are_not_finite_are_refused_not_averaged() -> None:
     broken = LOGGED.copy()
     broken[3] = np.nan
-    with pytest.raises(CJEError, match="not finite"):
+    with pytest.raises(CJEError, match="must be finite"):
         self_ratio_canary(LOGGED, broken)
     with pytest.raises(CJEError, match="two repeats"):
         replicate_noise_canary(LOGGED[:, None])

@@ -32,6 +32,8 @@ MADE_ELSEWHERE = {
         "RegionResidual", "ScoreOverlap", "TransportAudit", "WeightDiagnostics",
     },
     "cje.estimators": {"BestPolicy", "Comparison"},
+    "cje.findings": {"Finding"},
+    "cje.results": {"BestPolicy", "Comparison"},
     "cje.inference": {"Finding", "Interval"},
     "cje.judges": {"JoinReport", "JudgeConfig", "JudgeTemplate", "JudgedScore", "LabelSlice",
                    "Parsed"},
@@ -55,7 +57,7 @@ SERVERS = {
     "make_runner", "render_prompt", "safe_call",
 }  # fmt: skip
 # Parts of a page, and what calls and errors are made of: no data of the user's is computed with.
-PLAIN = {"cje.errors", "cje.models", "cje.report"}
+PLAIN = {"cje.checks", "cje.errors", "cje.models", "cje.report"}
 REPORTS = {"classification_report", "survival_report"}  # they lay out results that are checked
 
 
@@ -63,6 +65,8 @@ def entry_points() -> list[tuple[str, str]]:
     """(module, name) of every public class and function that computes."""
     found = []
     for info in pkgutil.iter_modules(cje.__path__):
+        if info.name.startswith("_"):
+            continue
         module = importlib.import_module(f"cje.{info.name}")
         for name in getattr(module, "__all__", ()):
             value: Any = getattr(module, name)

@@ -77,7 +77,7 @@ def test_a_horizon_outside_follow_up_is_refused(metric: Callable[..., Any]) -> N
 
 @pytest.mark.parametrize("metric", TIMED[3:6])
 def test_probabilities_outside_the_unit_interval_are_refused(metric: Callable[..., Any]) -> None:
-    with pytest.raises(CJEError, match="between 0 and 1"):
+    with pytest.raises(CJEError, match=r"must lie in \[0, 1\]"):
         metric(SURVIVAL * 100, TIME, EVENT)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cje.analysis.audit import audit_fresh
-from cje.analysis.inputs import check_level, check_options, read_source
+from cje.analysis.inputs import check_options, read_source
 from cje.analysis.subgroups import subgroup_results
+from cje.checks import check_level
 from cje.data.dataset import Dataset
 from cje.data.sampler import PrecomputedSampler
 from cje.errors import CJEError

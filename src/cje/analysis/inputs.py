@@ -11,19 +11,10 @@ from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators.registry import REGISTRY, EstimatorEntry
 
-__all__ = ["check_level", "check_options", "read_source"]
+__all__ = ["check_options", "read_source"]
 
 # Set by analyze_dataset from its own arguments.
 _DATA = frozenset({"self", "dataset", "sampler", "fresh_draws", "calibration_data"})
-
-
-def check_level(level: Any) -> float:
-    """A confidence level, or an error before anything is read."""
-    if not isinstance(level, int | float) or not 0.0 < level < 1.0:
-        raise CJEError(
-            "a confidence level must lie strictly between 0 and 1", value=level, hint="such as 0.95"
-        )
-    return float(level)
 
 
 # ---- options --------------------------------------------------------------------------------
@@ -132,7 +123,7 @@ def _frame_of(columns: Mapping[Any, Any]) -> Any:
         raise CJEError(
             "the columns have different lengths",
             value=lengths,
-            hint="a dict of columns needs one value a row in each; rows of policies come as "
+            hint="a dict of columns needs one value per row in each; rows of policies come as "
             "{policy: [row, ...]}",
         )
     return pl.DataFrame([_series(str(name), column) for name, column in columns.items()])

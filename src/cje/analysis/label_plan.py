@@ -16,7 +16,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from cje.calibration.checks import is_number
+from cje.checks import LARGEST, SMALLEST, is_number
 from cje.errors import CJEError
 
 __all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study"]
@@ -24,8 +24,8 @@ __all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_stud
 
 _FIT_COST = 2.0
 MIN_LABELS = 20
-# Sizes are squared and divided by each other: beyond these no study is meant, and numbers run out.
-_SMALLEST, _LARGEST = 1e-50, 1e50
+# Sizes are squared and divided by each other.
+_SMALLEST, _LARGEST = SMALLEST**0.5, LARGEST**0.5
 
 
 def _check_size(what: str, value: float) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from cje.analysis.label_plan import Design, Goal, JudgeQuality, UnitCosts, plan_study
 from cje.calibration.rewards.reward_model import fit_reward_model
+from cje.checks import check_seed
 from cje.data import Dataset
 from cje.data.folds import get_folds
 from cje.errors import CJEError
@@ -105,7 +106,7 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
     )
     width = data.oracle_scale.width
     quality = rows.quality(np.ones(rows.n_prompts), width)
-    rng = np.random.default_rng(seed)
+    rng = check_seed(seed)
     draws = [
         rows.quality(rng.multinomial(rows.n_prompts, np.full(rows.n_prompts, 1 / rows.n_prompts)),
                      width)

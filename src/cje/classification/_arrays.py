@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.data.arrays import float_array
+from cje.checks import check_probabilities, check_weights, float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 
@@ -16,16 +15,9 @@ __all__ = [
     "BLOCK",
     "SUM_TOLERANCE",
     "check_binary",
-    "check_choice",
     "check_distribution",
     "check_multiclass",
-    "check_number",
     "check_outcomes",
-    "check_probabilities",
-    "check_scores",
-    "check_seed",
-    "check_weights",
-    "check_whole_number",
     "column_labels",
     "encode_labels",
     "label_array",
@@ -38,10 +30,6 @@ __all__ = [
 # Wide enough for float32 softmax and for files rounded to four digits, far below any real defect.
 SUM_TOLERANCE = 1e-3
 BLOCK = 32_768  # rows whose columns fit in the processor's cache together
-_ROUNDING = 1e-6  # of float32 arithmetic
-_LARGEST_FLOAT = float(np.finfo(np.float64).max)
-_LARGEST_WEIGHT = 1e100  # squares and products of weights stay finite
-_SMALLEST_WEIGHT = 1.0 / _LARGEST_WEIGHT
 
 
 def check_binary(
@@ -60,7 +48,7 @@ def check_outcomes(
     y = _one_dimensional(y_true, "y_true")
     if len(y) != len(p):
         raise CJEError("y_true and y_prob differ in length", value=(len(y), len(p)))
-    p = _inside(p, "y_prob")
+    p = check_probabilities("y_prob", p)
     if not _is_binary(y):
         row = int(np.argmax(~((y == 0) | (y == 1))))
         raise CJEError(
@@ -69,12 +57,7 @@ def check_outcomes(
             value=y[row].item(),
             hint="for more than two classes use confidence_ece, top_label_ece or class_wise_ece",
         )
-    return y, p, check_weights(sample_weight, len(p))
-
-
-def check_probabilities(y_prob: ArrayLike) -> FloatArray:
-    """Probabilities in [0, 1], one a row, or an error."""
-    return _inside(_column(y_prob), "y_prob")
+    return y, p, check_weights("sample_weight", sample_weight, len(p))
 
 
 def _column(y_prob: ArrayLike) -> FloatArray:
@@ -113,75 +96,18 @@ def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
     return float_array(name, array)
 
 
-def _inside(p: FloatArray, name: str) -> FloatArray:
-    """`p` in [0, 1], a rounding outside it pulled back; anything further out is an error."""
-    # min and max carry NaN through, so two cheap passes see every bad value.
-    low, high = p.min(), p.max()
-    if low >= 0.0 and high <= 1.0:
-        return p
-    if low >= -_ROUNDING and high <= 1.0 + _ROUNDING:
-        return np.clip(p, 0.0, 1.0)
-    bad = ~((p >= -_ROUNDING) & (p <= 1.0 + _ROUNDING))
-    position = np.unravel_index(int(np.argmax(bad)), p.shape)
-    where = ", ".join(f"{a} {i}" for a, i in zip(("row", "column"), position, strict=False))
-    raise CJEError(
-        f"{name} must lie in [0, 1] and not be NaN",
-        where=where,
-        value=float(p[position]),
-        hint="pass probabilities, not logits or percentages",
-    )
-
-
-def check_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Finite, non-negative weights, one a row and not all zero; None stays None."""
-    if sample_weight is None:
-        return None
-    w = float_array("sample_weight", sample_weight)
-    if w.shape != (n,):
-        raise CJEError("sample_weight must hold one number a row", value=w.shape)
-    least, most = w.min(), w.max()
-    if not np.isfinite(least) or not np.isfinite(most) or least < 0.0:
-        row = int(np.argmax(~(np.isfinite(w) & (w >= 0.0))))
-        raise CJEError(
-            "sample_weight must be finite and non-negative", where=f"row {row}", value=float(w[row])
-        )
-    if most == 0.0:
-        raise CJEError("sample_weight is zero in every row: there is nothing to assess")
-    if not _SMALLEST_WEIGHT <= most <= _LARGEST_WEIGHT:
-        raise CJEError(
-            "sample_weight cannot be added up at this size", value=float(most),
-            hint="divide the weights by their mean",
-        )  # fmt: skip
-    if least < _SMALLEST_WEIGHT and ((w > 0.0) & (w < _SMALLEST_WEIGHT)).any():
-        row = int(np.argmax((w > 0.0) & (w < _SMALLEST_WEIGHT)))
-        raise CJEError(
-            "sample_weight is too small to be squared", where=f"row {row}", value=float(w[row]),
-            hint="give such rows weight 0 to leave them out",
-        )  # fmt: skip
-    return w
-
-
-def check_scores(scores: ArrayLike) -> FloatArray:
-    """Finite scores to calibrate, of any shape, or an error."""
-    p = float_array("scores", scores)
-    # min and max carry NaN through
-    if p.size and not (np.isfinite(p.min()) and np.isfinite(p.max())):
-        raise CJEError("scores must be finite", value=float(p[~np.isfinite(p)][0]))
-    return p
-
-
 def check_distribution(y_prob: ArrayLike, *, where: str = "y_prob") -> FloatArray:
     """An (n, K) matrix, K >= 2, whose rows are probability distributions, or an error."""
     p = float_array(where, y_prob)
     if p.ndim != 2 or p.shape[1] < 2:
         raise CJEError(
-            f"{where} must be a matrix with one column a class",
+            f"{where} must be a matrix with one column per class",
             value=p.shape,
             hint="for a binary problem stack [1 - p, p], or use the binary metrics",
         )
     if len(p) == 0:
         raise CJEError(f"{where} is empty: there is nothing to work on")
-    p = _inside(p, where)
+    p = check_probabilities(where, p, ndim=2)
     # A product with ones is several times faster than a sum along a short axis.
     off = np.abs(p @ np.ones(p.shape[1]) - 1.0)
     if off.max() > SUM_TOLERANCE:
@@ -210,7 +136,7 @@ def label_array(values: Any, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError as error:  # lists of different lengths
-        raise CJEError(f"{name} must hold one label a row", value=values) from error
+        raise CJEError(f"{name} must hold one label per row", value=values) from error
     if array.ndim != 1:
         raise CJEError(f"{name} must be one-dimensional", value=array.shape)
     return array
@@ -280,36 +206,11 @@ def check_multiclass(
     y = label_array(y_true, "y_true")
     if len(y) != len(p):
         raise CJEError("y_true and y_prob differ in length", value=(len(y), len(p)))
-    return encode_labels(y, p.shape[1], labels), p, check_weights(sample_weight, len(p))
-
-
-def check_whole_number(value: Any, name: str, *, minimum: int = 1, maximum: int = 2**63 - 1) -> int:
-    """`value` as an int of at least `minimum` and at most `maximum`, or an error."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
-        raise CJEError(f"{name} must be a whole number of at least {minimum}", value=value)
-    if value > maximum:
-        raise CJEError(f"{name} must be at most {maximum:,}", value=value)
-    return int(value)
-
-
-def check_number(value: Any, name: str) -> float:
-    """`value` as a finite float, or an error."""
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not abs(value) <= _LARGEST_FLOAT:
-        raise CJEError(f"{name} must be a finite number", value=value)
-    return float(value)
-
-
-def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
-    """`value`, one of `choices`, or an error."""
-    if not isinstance(value, str) or value not in choices:
-        raise CJEError(f"unknown {name}", value=value, hint=" or ".join(choices))
-    return value
-
-
-def check_seed(seed: Any) -> np.random.Generator:
-    """A generator that starts at `seed`, or an error."""
-    return np.random.default_rng(check_whole_number(seed, "seed", minimum=0))
+    return (
+        encode_labels(y, p.shape[1], labels),
+        p,
+        check_weights("sample_weight", sample_weight, len(p)),
+    )
 
 
 def row_shares(n: int, w: FloatArray | None) -> FloatArray:

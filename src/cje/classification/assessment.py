@@ -14,16 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification import brier, cumulative, ece
-from cje.classification._arrays import (
-    check_binary,
-    check_distribution,
-    check_multiclass,
+from cje.checks import (
+    check_level,
     check_number,
     check_probabilities,
     check_seed,
     check_weights,
     check_whole_number,
+)
+from cje.classification import brier, cumulative, ece
+from cje.classification._arrays import (
+    check_binary,
+    check_distribution,
+    check_multiclass,
     top_outcome,
 )
 from cje.classification.bins import BinSums
@@ -31,7 +34,7 @@ from cje.classification.folded import cell_noise, folded_limits
 from cje.classification.proportions import proportion_limits, simultaneous_limits
 from cje.classification.smooth import smooth_ece, smooth_ece_limits
 from cje.errors import CJEError
-from cje.inference.intervals import Interval, check_level
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["Assessment", "NullReference", "assess", "null_reference"]
@@ -272,10 +275,10 @@ def null_reference(
     in the order of their probabilities, so that the order they come in moves nothing.
     """
     entry = _entry(metric)
-    level, value = check_level(level), check_number(value, "value")
-    n_draws, rng = check_whole_number(n_draws, "n_draws", maximum=_MOST_DRAWS), check_seed(seed)
-    p = check_distribution(y_prob) if entry.multiclass else check_probabilities(y_prob)
-    p, w = _in_order(p, check_weights(sample_weight, len(p)))
+    level, value = check_level(level), check_number("value", value)
+    n_draws, rng = check_whole_number("n_draws", n_draws, most=_MOST_DRAWS), check_seed(seed)
+    p = check_distribution(y_prob) if entry.multiclass else check_probabilities("y_prob", y_prob)
+    p, w = _in_order(p, check_weights("sample_weight", sample_weight, len(p)))
     draw = _draw_classes if entry.multiclass else _draw_binary
     scores = np.array([metric(draw(p, rng), p, sample_weight=w, **options) for _ in range(n_draws)])
     size = np.abs(scores) if entry.two_sided else scores

@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.classification._arrays import BLOCK, check_choice, check_whole_number
+from cje.checks import check_choice, check_whole_number
+from cje.classification._arrays import BLOCK
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.binning import equal_mass_edges, equal_width_bins
 
@@ -26,8 +27,8 @@ _FEW_EDGES = 64  # up to here, comparing with every edge beats a binary search
 
 def binner(p: FloatArray, n_bins: int, strategy: str, w: FloatArray | None) -> Binner:
     """A function from scores to bins: ``"uniform"`` by width, ``"quantile"`` by mass."""
-    check_whole_number(n_bins, "n_bins", maximum=_MOST_BINS)
-    if check_choice(strategy, "binning strategy", ("uniform", "quantile")) == "uniform":
+    check_whole_number("n_bins", n_bins, most=_MOST_BINS)
+    if check_choice("binning strategy", strategy, ("uniform", "quantile")) == "uniform":
         return lambda block: _uniform(block, n_bins)
     edges = equal_mass_edges(p, n_bins, w)
     return lambda block: _between(block, edges)

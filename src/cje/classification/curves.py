@@ -11,18 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification._arrays import (
-    check_binary,
-    check_choice,
-    check_multiclass,
-    column_labels,
-    top_outcome,
-)
+from cje.checks import check_choice, check_level
+from cje.classification._arrays import check_binary, check_multiclass, column_labels, top_outcome
 from cje.classification.bins import Strategy
 from cje.classification.ece import binary_cells
 from cje.classification.proportions import proportion_limits, simultaneous_limits
 from cje.inference.curve import CalibrationCurve
-from cje.inference.intervals import check_level
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["calibration_curve", "class_wise_curves", "confidence_curve", "top_label_curves"]
@@ -44,7 +38,7 @@ def _curve(
 ) -> CalibrationCurve:
     cells = binary_cells(y, p, w, n_bins, strategy)
     error = (1.0 - check_level(level)) / 2.0
-    if check_choice(band, "band", ("simultaneous", "pointwise")) == "simultaneous":
+    if check_choice("band", band, ("simultaneous", "pointwise")) == "simultaneous":
         low, high = simultaneous_limits(cells, error)
     else:
         low, high = proportion_limits(cells, error)

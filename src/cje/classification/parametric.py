@@ -20,14 +20,15 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from cje.classification._arrays import check_binary, check_scores, check_whole_number
+from cje.checks import LARGEST, check_whole_number, finite_array
+from cje.classification._arrays import check_binary
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["BetaCalibrator", "SigmoidCalibrator", "TemperatureCalibrator"]
 
 # Probabilities of 0 and 1 have no logit; beyond this a score carries no further information.
 _EDGE = 1e-6
-_FAR = 1e100  # the curve is flat long before; a product with the slope stays finite
+_FAR = LARGEST  # the curve is flat long before; a product with the slope stays finite
 _MAX_STEPS = 100
 _LOWEST_SLOPE, _HIGHEST_SLOPE = 1e-2, 1e2  # of the inverse temperature
 
@@ -121,7 +122,7 @@ class SigmoidCalibrator(BaseEstimator):  # type: ignore[misc]
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
         check_is_fitted(self)
-        p = np.clip(check_scores(scores), -_FAR, _FAR)
+        p = np.clip(finite_array("scores", scores, ndim=None), -_FAR, _FAR)
         return np.asarray(expit(self.slope_ * p + self.intercept_))
 
 
@@ -158,7 +159,7 @@ class TemperatureCalibrator(BaseEstimator):  # type: ignore[misc]
     ) -> TemperatureCalibrator:
         """Fit on probabilities `scores` and outcomes `y` in {0, 1}."""
         outcome, p, w = check_binary(y, scores, sample_weight)
-        shift = np.log(check_whole_number(self.n_classes, "n_classes", minimum=2) - 1.0)
+        shift = np.log(check_whole_number("n_classes", self.n_classes, least=2) - 1.0)
         columns = (_logit(p) + shift)[:, None]
         slope = _logistic_fit(columns, _smoothed(outcome, w), w, np.ones(1), -shift)[0]
         # The loss is convex in the slope, so the nearest bound is the constrained optimum.
@@ -169,7 +170,7 @@ class TemperatureCalibrator(BaseEstimator):  # type: ignore[misc]
         """Calibrated probability of each score."""
         check_is_fitted(self)
         shift = np.log(self.n_classes - 1.0)
-        raised = _logit(check_scores(scores)) + shift
+        raised = _logit(finite_array("scores", scores, ndim=None)) + shift
         return np.asarray(expit(raised / self.temperature_ - shift))
 
 
@@ -216,5 +217,5 @@ class BetaCalibrator(BaseEstimator):  # type: ignore[misc]
         """Calibrated probability of each score."""
         check_is_fitted(self)
         a, b, c = self.coefficients_
-        log_p, minus_log_q = _log_pair(check_scores(scores))
+        log_p, minus_log_q = _log_pair(finite_array("scores", scores, ndim=None))
         return np.asarray(expit(a * log_p + b * minus_log_q + c))

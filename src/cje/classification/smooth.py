@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike
 from scipy.fft import dct, idct
 from scipy.special import ndtr
 
-from cje.classification._arrays import check_binary, check_number, row_shares
+from cje.checks import check_number
+from cje.classification._arrays import check_binary, row_shares
 from cje.classification.folded import Noise, folded_limits
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
@@ -81,7 +82,7 @@ def smooth_ece_at(
     0.25
     """
     y, p, w = check_binary(y_true, y_prob, sample_weight)
-    sigma = check_number(bandwidth, "bandwidth")
+    sigma = check_number("bandwidth", bandwidth)
     if sigma <= 0.0:
         raise CJEError("a bandwidth must be a positive number", value=bandwidth)
     return _smoother(y, p, w)(min(sigma, _WIDEST))

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from cje.classification._arrays import check_binary, check_scores, check_whole_number
+from cje.checks import check_whole_number, finite_array
+from cje.classification._arrays import check_binary
 from cje.kernels.arrays import FloatArray
 from cje.kernels.binning import mass_bins
 from cje.kernels.isotonic import (
@@ -53,7 +54,9 @@ class IsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
         check_is_fitted(self)
-        return isotonic_predict(self.x_knots_, self.y_knots_, check_scores(scores))
+        return isotonic_predict(
+            self.x_knots_, self.y_knots_, finite_array("scores", scores, ndim=None)
+        )
 
 
 class CenteredIsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
@@ -81,7 +84,9 @@ class CenteredIsotonicCalibrator(BaseEstimator):  # type: ignore[misc]
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Calibrated probability of each score."""
         check_is_fitted(self)
-        return isotonic_predict(self.x_knots_, self.y_knots_, check_scores(scores))
+        return isotonic_predict(
+            self.x_knots_, self.y_knots_, finite_array("scores", scores, ndim=None)
+        )
 
 
 class HistogramCalibrator(BaseEstimator):  # type: ignore[misc]
@@ -117,8 +122,8 @@ class HistogramCalibrator(BaseEstimator):  # type: ignore[misc]
     ) -> HistogramCalibrator:
         """Fit on probabilities `scores` and outcomes `y` in {0, 1}."""
         outcome, p, w = check_binary(y, scores, sample_weight)
-        most = check_whole_number(self.n_bins, "n_bins")
-        least = check_whole_number(self.min_bin_count, "min_bin_count")
+        most = check_whole_number("n_bins", self.n_bins)
+        least = check_whole_number("min_bin_count", self.min_bin_count)
         if w is not None:
             kept = w > 0.0
             outcome, p, w = outcome[kept], p[kept], w[kept]
@@ -132,5 +137,5 @@ class HistogramCalibrator(BaseEstimator):  # type: ignore[misc]
     def predict(self, scores: ArrayLike) -> FloatArray:
         """Mean outcome of the bin that holds each score."""
         check_is_fitted(self)
-        p = check_scores(scores)
+        p = finite_array("scores", scores, ndim=None)
         return np.asarray(self.values_[np.searchsorted(self.cuts_, p, side="right")])

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from cje.classification._arrays import check_binary, check_scores
+from cje.checks import finite_array
+from cje.classification._arrays import check_binary
 from cje.kernels.arrays import FloatArray
 from cje.kernels.isotonic import pool_ties
 
@@ -106,7 +107,7 @@ class VennAbersCalibrator(BaseEstimator):  # type: ignore[misc]
     def predict_pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The two probabilities (p0, p1) of each score."""
         check_is_fitted(self)
-        p = check_scores(scores)
+        p = finite_array("scores", scores, ndim=None)
         # Between two calibration scores the added 0 behaves as at the lower, the added 1 as at the
         # upper; beyond the data the added row is a block of its own.
         below = np.searchsorted(self.scores_, p, side="right")

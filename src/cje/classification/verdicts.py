@@ -13,14 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.classification._arrays import (
-    check_choice,
-    check_distribution,
-    check_weights,
-    label_array,
-    lookup,
-    top_class,
-)
+from cje.checks import check_choice, check_weights, float_array
+from cje.classification._arrays import check_distribution, label_array, lookup, top_class
 from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     apply_class_wise,
@@ -29,7 +23,6 @@ from cje.classification.m2b import (
     fit_top_label,
     replace_top,
 )
-from cje.data.arrays import float_array
 from cje.data.judge_score import JudgeScores
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
@@ -89,7 +82,7 @@ class VerdictCalibrator:
                 value=dict(values),
                 hint="map the judge's scale first, e.g. (grade - 1) / 4 for grades 1 to 5",
             )
-        check_choice(reduction, "reduction", ("top-label", "confidence", "class-wise"))
+        check_choice("reduction", reduction, ("top-label", "confidence", "class-wise"))
         check_min_count(min_count)
         self.calibrator = resolve_calibrator(calibrator, len(self.values))
         self.reduction = reduction
@@ -116,7 +109,7 @@ class VerdictCalibrator:
         if truth.shape != (len(p),):
             raise CJEError("verdicts must hold one label a response", value=truth.shape)
         codes = lookup(truth, np.asarray(self.verdicts))
-        w = check_weights(sample_weight, len(p))
+        w = check_weights("sample_weight", sample_weight, len(p))
         if self.reduction == "class-wise":
             self._columns = fit_class_wise(p, codes, w, self.calibrator)
         else:

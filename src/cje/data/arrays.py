@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.checks import float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
-    "float_array",
     "float_column",
     "frozen",
     "int_column",
@@ -26,17 +26,6 @@ def frozen(values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
         array = array.copy()
     array.setflags(write=False)
     return array
-
-
-def float_array(name: str, values: ArrayLike) -> FloatArray:
-    """`values` as float64, of any shape; text, dates and complex numbers are refused."""
-    try:
-        given = np.asarray(values)
-        if given.dtype.kind in "cmM":  # NumPy would take the real part, or the clock's ticks
-            raise TypeError("complex numbers or dates")
-        return np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise CJEError(f"{name} must hold numbers", value=_first_item(values)) from error
 
 
 def float_column(name: str, values: ArrayLike, n: int) -> FloatArray:
@@ -76,7 +65,9 @@ def int_column(name: str, values: ArrayLike, n: int) -> IntArray:
 def _check_length(name: str, column: NDArray[Any], n: int) -> None:
     if column.ndim != 1 or len(column) != n:
         raise CJEError(
-            f"{name} must have one value a row", value=column.shape, hint=f"the data have {n} rows"
+            f"{name} must have one value per row",
+            value=column.shape,
+            hint=f"there are {n} rows",
         )
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.data.arrays import float_array, float_column, frozen, int_column
+from cje.checks import float_array
+from cje.data.arrays import float_column, frozen, int_column
 from cje.data.codes import Codes, Strings
 from cje.data.judge_score import MAX_VARIANCE
 from cje.data.raters import RaterLabels, position_in_group
@@ -224,7 +225,7 @@ def group_columns(given: Mapping[str, Codes | Sequence[Any]] | None, n: int) -> 
     groups = {name: Codes.encode(values) for name, values in _named("groups", given).items()}
     for name, codes in groups.items():
         if len(codes) != n:
-            raise CJEError(f"group {name} must have one value a row", value=len(codes))
+            raise CJEError(f"group {name} must have one value per row", value=len(codes))
     return MappingProxyType(groups)
 
 
@@ -260,7 +261,7 @@ def row_index(rows: ArrayLike, n: int) -> IntArray:
     given = np.asarray(rows)
     if given.dtype == np.bool_:
         if given.shape != (n,):
-            raise CJEError("a mask must have one value a row", value=given.shape)
+            raise CJEError("a mask must have one value per row", value=given.shape)
         return np.flatnonzero(given)
     if given.size == 0:
         return np.zeros(0, dtype=np.int64)

@@ -15,7 +15,7 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.data.arrays import float_array
+from cje.checks import float_array
 from cje.errors import CJEError
 
 __all__ = ["get_content_folds", "get_fold", "get_folds"]

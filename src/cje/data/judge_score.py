@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import float_array
+from cje.checks import float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import float_array
+from cje.checks import LARGEST, float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
 
 __all__ = ["UNIT", "Scale", "infer_scale"]
-
-_LARGEST = 1e100  # of an end: the width, and its square, must stay finite
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Scale:
         ends = (self.low, self.high)
         numbers = all(isinstance(e, int | float | np.number) for e in ends)
         # compared, not converted: a whole number may be larger than any float
-        if not (numbers and -_LARGEST <= self.low < self.high <= _LARGEST):
+        if not (numbers and -LARGEST <= self.low < self.high <= LARGEST):
             raise CJEError(
                 "a scale needs two finite ends, the low one first",
                 value=(self.low, self.high),

@@ -9,6 +9,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.checks import check_seed
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["cluster_bootstrap", "multiplier_draws"]
@@ -33,7 +34,7 @@ def multiplier_draws(influence: FloatArray, *, n_draws: int, seed: int) -> Float
     scale = np.sqrt(g / (g - 1.0)) if g > 1 else 1.0
     root5 = np.sqrt(5.0)
     low, high, p_low = (1.0 - root5) / 2.0, (1.0 + root5) / 2.0, (root5 + 1.0) / (2.0 * root5)
-    rng = np.random.default_rng(seed)
+    rng = check_seed(seed)
     draws = np.zeros((n_draws, k))
     step = max(1, _BLOCK_CELLS // max(n_draws, 1))
     for start in range(0, g, step):
@@ -83,7 +84,7 @@ def cluster_bootstrap(
     from scipy.sparse import csr_array
 
     g = len(totals)
-    rng = np.random.default_rng(seed)
+    rng = check_seed(seed)
     cells = csr_array(np.asarray(totals, dtype=np.float32).T)
     step = max(1, _BLOCK_CELLS // max(g, 1))
     results = []

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit, stdtr, stdtrit
 
-from cje.data.arrays import float_array
+from cje.checks import LARGEST, check_level, finite_array, float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 
@@ -21,7 +21,6 @@ __all__ = ["Interval", "IntervalMethod", "hall_transform", "interval_limits", "t
 IntervalMethod = Literal["auto", "t", "logit", "skew"]
 
 _NORMAL_DF = 1e8
-_LARGEST = 1e100  # of a number whose products must stay finite
 _LARGEST_T = 1e60  # beyond it no p-value tells one statistic from another
 
 
@@ -62,26 +61,9 @@ def as_intervals(
     )
 
 
-def check_level(level: float) -> float:
-    """`level` as a float strictly between 0 and 1, or an error."""
-    try:
-        inside = bool(0.0 < level < 1.0)
-    except (TypeError, ValueError):  # no number, or several
-        inside = False
-    if not inside:
-        raise CJEError("a confidence level must lie strictly between 0 and 1", value=level)
-    return float(level)
-
-
 def _finite(name: str, values: Any) -> FloatArray:
-    """Finite numbers whose products with each other stay finite."""
-    array = float_array(name, values)
-    good = np.abs(array) <= _LARGEST
-    if not good.all():
-        raise CJEError(
-            f"{name} must be finite numbers of at most {_LARGEST:g}", value=float(array[~good][0])
-        )
-    return array
+    """Finite numbers of any shape whose products with each other stay finite."""
+    return finite_array(name, values, ndim=None, largest=LARGEST)
 
 
 def _ends(bounds: tuple[Any, Any] | None) -> tuple[FloatArray, ...]:
@@ -164,7 +146,7 @@ def interval_limits(
     # stdtrit has no limit at infinity; a hundred million is the normal quantile to 1e-8.
     quantile = stdtrit(np.minimum(nu, _NORMAL_DF), 0.5 + level / 2.0)
     quantile = np.where(se > 0.0, quantile, 0.0)  # an estimate without spread needs none
-    if not (quantile <= _LARGEST).all():
+    if not (quantile <= LARGEST).all():
         raise CJEError(
             "no interval has this level with so few degrees of freedom", value=(level, df),
             hint="lower the level",

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from cje.data.arrays import float_array
+from cje.checks import LARGEST, finite_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["fold_jackknife_covariance", "jackknife_influence"]
-
-_LARGEST = 1e100  # of an estimate: its square must stay finite
 
 
 def fold_jackknife_covariance(leave_one_out: Any) -> FloatArray:
@@ -49,15 +47,7 @@ def jackknife_influence(leave_one_out: Any) -> FloatArray:
     >>> jackknife_influence([[1.0], [2.0], [3.0]])[:, 0].round(3).tolist()
     [0.816, 0.0, -0.816]
     """
-    values = float_array("leave_one_out", leave_one_out)
-    if values.ndim != 2 or len(values) < 2:
+    values = finite_array("leave_one_out", leave_one_out, ndim=2, largest=LARGEST)
+    if len(values) < 2:
         raise CJEError("a fold jackknife needs a table of at least two folds", value=values.shape)
-    good = np.abs(values) <= _LARGEST
-    if not good.all():
-        fold, column = (int(i) for i in np.argwhere(~good)[0])
-        raise CJEError(
-            f"estimates must be finite numbers of at most {_LARGEST:g}",
-            where=f"fold {fold}, column {column}",
-            value=float(values[fold, column]),
-        )
     return np.asarray(np.sqrt((len(values) - 1) / len(values)) * (values.mean(axis=0) - values))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cje.checks import check_seed
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 
@@ -72,7 +73,7 @@ def max_t_critical_value(
     correlation = covariance[np.ix_(keep, keep)] / np.outer(se[keep], se[keep])
     eigenvalues, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-    rng = np.random.default_rng(seed)
+    rng = check_seed(seed)
     largest = np.abs(rng.standard_normal((n_draws, len(root))) @ root.T).max(axis=1)
     if np.isfinite(df):
         largest /= np.sqrt(rng.chisquare(df, n_draws) / df)

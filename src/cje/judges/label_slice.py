@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.checks import check_seed
 from cje.errors import CJEError
 
 __all__ = ["LabelSlice", "draw_label_slice"]
@@ -62,7 +63,7 @@ def draw_label_slice(
         )
     takes = _spread(m, sizes)
     selected = np.zeros(n, dtype=bool)
-    rng = np.random.default_rng(seed)
+    rng = check_seed(seed)
     for stratum in range(len(names)):
         rows = np.flatnonzero(codes == stratum)
         selected[rng.permutation(rows)[: takes[stratum]]] = True
@@ -79,9 +80,9 @@ def _strata(
         try:
             given = np.asarray(strata)
         except ValueError as error:  # lists of different lengths
-            raise CJEError("strata must have one value a row", value=strata) from error
+            raise CJEError("strata must have one value per row", value=strata) from error
     if given.shape != (n,):
-        raise CJEError("strata must have one value a row", value=given.shape)
+        raise CJEError("strata must have one value per row", value=given.shape)
     try:
         names, codes, sizes = np.unique(given, return_inverse=True, return_counts=True)
     except TypeError as error:  # None, or things that have no order

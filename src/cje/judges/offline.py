@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from cje.checks import check_seed
 from cje.data.judge_score import JudgeScore
 from cje.errors import CJEError
 from cje.judges.base import BaseJudge, Judge, function_name
@@ -77,7 +76,7 @@ class OfflineJudge(BaseJudge):
     async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
         """One judgement: the same seed gives the same one."""
         clean = self.bias[0] + self.bias[1] * float(self.quality(context, response))
-        drawn = clean + self.noise * float(np.random.default_rng(seed).standard_normal())
+        drawn = clean + self.noise * float(check_seed(seed).standard_normal())
         own = self.noise**2 if self.variance_method in ("logprobs", "interval") else None
         return Verdict(min(1.0, max(0.0, drawn)), variance=None if own is None else min(own, 0.25))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import fdtrc
 
-from cje.data.arrays import float_array
+from cje.checks import float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
+from cje.checks import check_seed
 from cje.judges import lexical_quality
 from cje.pipeline.config import load_config
 from cje.pipeline.coordinator import CJEPipeline
@@ -84,7 +84,7 @@ def write_demo(folder: Path, seed: int = 0, n_prompts: int = N_PROMPTS) -> Path:
     Prompts are drawn at random, with replacement, from the questions of the embedded corpus.
     """
     questions = sorted({line.split("\t")[0] for line in embedded_corpus()})
-    drawn = np.random.default_rng(seed).integers(len(questions), size=n_prompts)
+    drawn = check_seed(seed).integers(len(questions), size=n_prompts)
     lines = [
         json.dumps({"id": f"{seed}-{i:05d}", "context": questions[q]}) for i, q in enumerate(drawn)
     ]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import float_array
+from cje.checks import LARGEST, finite_array, n_rows
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
 from cje.kernels.arrays import FloatArray
@@ -26,18 +26,11 @@ __all__ = [
     "self_ratio_canary",
 ]
 
-_LARGEST = 1e100  # of a log-prob whose square must stay finite
-
 
 def _finite(name: str, values: ArrayLike, ndim: int) -> FloatArray:
-    array = float_array(name, values)
-    if array.ndim != ndim or array.shape[0] == 0:
-        raise CJEError(f"{name} must be a non-empty {ndim}-dimensional array", value=array.shape)
-    if not np.isfinite(array).all():
-        raise CJEError(f"{name} has values that are not finite", hint="drop error rows first")
-    if np.abs(array).max(initial=0.0) > _LARGEST:
-        raise CJEError(f"{name} has values that no log-prob has", value=float(np.abs(array).max()))
-    return array
+    """Log-probs, at least one."""
+    n_rows(name, values)
+    return finite_array(name, values, ndim=ndim, largest=LARGEST)
 
 
 def _same_rows(**columns: FloatArray) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.checks import check_seed
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.models import JSON, BadOutputError, Usage
@@ -79,7 +80,7 @@ class NgramPolicy:
 
     def generate(self, context: str, *, seed: int) -> Generation:
         """Sample one response."""
-        rng = np.random.default_rng(seed)
+        rng = check_seed(seed)
         prompt = self.model.encode(context)
         ids: list[int] = []
         logs: list[float] = []
@@ -170,7 +171,7 @@ class NgramPolicy:
 
     def sample(self, context: str, n: int, *, seed: int) -> list[str]:
         """`n` independent responses, drawn together: rows with one history share one draw table."""
-        rng = np.random.default_rng(seed)
+        rng = check_seed(seed)
         prompt = self.model.encode(context)
         tokens = np.full((n, self.max_tokens), EOS_ID, dtype=np.int64)
         alive = np.arange(n)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from cje.checks import check_seed
 from cje.kernels.arrays import FloatArray
-from cje.survival.sample import check_seed
 
 __all__ = ["ErrorBand", "error_band", "gaussian_draws", "weighted_quantile_of"]
 

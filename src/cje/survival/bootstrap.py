@@ -11,21 +11,24 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.checks import (
+    check_choice,
+    check_level,
+    check_probabilities,
+    check_seed,
+    check_whole_number,
+)
 from cje.errors import CJEError
-from cje.inference.intervals import Interval, check_level
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.kernels.kaplan_meier import pseudo_observations
 from cje.kernels.local_linear import LocalLinear, cell_means, local_linear, smoother_matrix
 from cje.survival.sample import (
     SurvivalSample,
-    check_choice,
-    check_count,
     check_frac,
     check_horizon,
-    check_probabilities,
     check_scores,
-    check_seed,
     open_unit,
     survival_sample,
 )
@@ -49,9 +52,7 @@ class CalibrationDraws:
         interval of `integrated_calibration_index`.
         """
         check_level(level)
-        check_choice(
-            metric, "metric", "no percentile interval for this metric", ("in_the_large", "slope")
-        )
+        check_choice("metric of a percentile interval", metric, ("in_the_large", "slope"))
         low, high = np.quantile(getattr(self, metric), [(1 - level) / 2, (1 + level) / 2])
         return Interval(float(low), float(high), level, "percentile bootstrap")
 
@@ -80,14 +81,14 @@ def bootstrap_calibration(
     survival_probs_at_t : array (n,)
         Predicted survival at the horizon, for ICI.
     """
-    check_count(n_draws, "n_draws", "at least two draws are needed")
+    check_whole_number("n_draws", n_draws, least=2, most=1_000_000)
     unsorted = survival_sample(event_times, event_indicators, sample_weight)
     n = len(unsorted)
     horizon = check_horizon(time_horizon, unsorted)
     rng = check_seed(seed)
-    own = check_probabilities(survival_probs, "survival_probs", n)
+    own = check_probabilities("survival_probs", survival_probs, n=n)
     score, spread = check_scores(risk_scores, n)
-    at_t = check_probabilities(survival_probs_at_t, "survival_probs_at_t", n)
+    at_t = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=n)
     # Sorted input makes every later sort cheap; rows that tie in everything are alike, so that the
     # order the rows came in moves no draw.
     order = np.lexsort((at_t, score, own, unsorted.mass, unsorted.event, unsorted.time))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.checks import check_probabilities
 from cje.kernels.arrays import FloatArray
 from cje.survival.censoring import censoring_findings
 from cje.survival.observed import estimated_censoring, event_free, ipcw_weights
@@ -14,7 +15,6 @@ from cje.survival.sample import (
     censoring_reference,
     check_horizon,
     check_matrix,
-    check_probabilities,
     check_times,
     survival_sample,
 )
@@ -46,7 +46,7 @@ def brier_score(
         then enters the standard error).
     """
     sample = survival_sample(event_times, event_indicators, sample_weight)
-    survival = check_probabilities(survival_probs_at_t, "survival_probs_at_t", len(sample))
+    survival = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=len(sample))
     horizon = check_horizon(time_horizon, sample)
     reference = censoring_reference(censoring_sample)
     value, influence = _brier(survival, sample, horizon, reference)

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc
 
+from cje.checks import check_number, check_probabilities
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.kernels.smooth import natural_spline_basis
-from cje.survival.sample import SurvivalSample, check_number, check_probabilities
+from cje.survival.sample import SurvivalSample
 from cje.survival.slope import from_survival
 
 __all__ = ["CensoringTest", "censoring_findings", "censoring_test", "spline_of_risk"]
@@ -52,8 +53,8 @@ def censoring_test(
     """
     if not isinstance(sample, SurvivalSample):
         raise CJEError("the sample must be one of survival_sample", where="sample", value=sample)
-    last = check_number(horizon, "the horizon", "horizon")
-    survival = check_probabilities(survival, "survival", len(sample))[sample.counted]
+    last = check_number("the horizon", horizon, where="horizon")
+    survival = check_probabilities("survival", survival, n=len(sample))[sample.counted]
     observed = sample.time[sample.counted]
     censored = ~sample.event[sample.counted] & (observed < last)
     if int(censored.sum()) < 10 or float(np.ptp(survival)) == 0:

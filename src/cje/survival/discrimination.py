@@ -5,20 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.checks import check_number, finite_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.kernels.concordance import PairCounts, concordance_pairs
 from cje.kernels.kaplan_meier import censoring_survival
 from cje.survival.observed import estimated_censoring, event_free, ipcw_weights
 from cje.survival.result import MetricEstimate, logit_interval, standard_error
-from cje.survival.sample import (
-    SurvivalSample,
-    censoring_reference,
-    check_horizon,
-    check_number,
-    check_real,
-    survival_sample,
-)
+from cje.survival.sample import SurvivalSample, censoring_reference, check_horizon, survival_sample
 
 __all__ = ["harrell_c", "time_dependent_auc", "uno_c"]
 
@@ -47,7 +41,7 @@ def harrell_c(
     Harrell, Lee & Mark (1996), Stat Med 15, 361-387.
     """
     sample = survival_sample(event_times, event_indicators, sample_weight)
-    risk = check_real(risk_scores, "risk_scores", n=len(sample))
+    risk = finite_array("risk_scores", risk_scores, n=len(sample))
     pairs = concordance_pairs(sample.time, sample.event, risk, sample.weight)
     value, influence, details = _index(pairs, sample, np.ones(len(sample)))
     se = standard_error(influence)
@@ -79,8 +73,8 @@ def uno_c(
     Uno, Cai, Pencina, D'Agostino & Wei (2011), Stat Med 30, 1105-1117.
     """
     sample = survival_sample(event_times, event_indicators, sample_weight)
-    risk = check_real(risk_scores, "risk_scores", n=len(sample))
-    last = np.inf if tau is None else check_number(tau, "tau", "tau")
+    risk = finite_array("risk_scores", risk_scores, n=len(sample))
+    last = np.inf if tau is None else check_number("tau", tau, where="tau")
     reference = censoring_reference(censoring_sample)
     source = sample if reference is None else reference
     g = censoring_survival(source.time, source.event, source.weight).before(sample.time)
@@ -156,7 +150,7 @@ def time_dependent_auc(
     Uno, Cai, Tian & Wei (2007), JASA 102, 527-537. Hung & Chiang (2010).
     """
     sample = survival_sample(event_times, event_indicators, sample_weight)
-    risk = check_real(risk_scores, "risk_scores", n=len(sample))
+    risk = finite_array("risk_scores", risk_scores, n=len(sample))
     horizon = check_horizon(time_horizon, sample)
     reference = censoring_reference(censoring_sample)
     weights = sample.mass * ipcw_weights(sample, horizon, reference)

@@ -8,21 +8,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from cje.inference.intervals import Interval, check_level
+from cje.checks import (
+    check_choice,
+    check_level,
+    check_probabilities,
+    check_weights,
+    check_whole_number,
+)
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import km_influence
 from cje.survival.bands import gaussian_draws
 from cje.survival.censoring import censoring_findings
 from cje.survival.result import MetricEstimate
 from cje.survival.sample import (
-    check_choice,
-    check_count,
+    SMALLEST_SHARE,
     check_events,
     check_informative,
     check_matrix,
-    check_probabilities,
     check_times,
-    check_weights,
     survival_sample,
 )
 
@@ -67,11 +71,11 @@ def d_calibration(
     event = check_events(event_indicators)
     n = len(event)
     check_level(level)
-    survival = check_probabilities(survival_probs, "survival_probs", n)
-    weight = check_weights(sample_weight, n)
+    survival = check_probabilities("survival_probs", survival_probs, n=n)
+    weight = check_weights("sample_weight", sample_weight, n, smallest_share=SMALLEST_SHARE)
     check_informative(event, weight)
-    check_count(n_bins, "n_bins", "n_bins must be an integer of at least 2", most=1000)
-    check_choice(test, "test", "unknown test", ("robust", "pearson"))
+    check_whole_number("n_bins", n_bins, least=2, most=1000)
+    check_choice("test", test, ("robust", "pearson"))
     mass = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
     rows = _spread(survival, event, n_bins)
     share = mass @ rows

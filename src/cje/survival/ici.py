@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.checks import check_level, check_probabilities
 from cje.findings import Finding, Severity
 from cje.inference.curve import CalibrationCurve
-from cje.inference.intervals import Interval, check_level
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 from cje.survival.bands import ErrorBand, error_band, weighted_quantile_of
 from cje.survival.censoring import censoring_findings
 from cje.survival.observed import Method, ObservedRisk, observed_risk
 from cje.survival.result import MetricEstimate
-from cje.survival.sample import check_horizon, check_probabilities, survival_sample
+from cje.survival.sample import check_horizon, survival_sample
 
 __all__ = ["CalibrationIndex", "calibration_curve", "integrated_calibration_index"]
 
@@ -93,7 +94,7 @@ def integrated_calibration_index(
     """
     check_level(level)
     sample = survival_sample(event_times, event_indicators, sample_weight)
-    survival = check_probabilities(survival_probs_at_t, "survival_probs_at_t", len(sample))
+    survival = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=len(sample))
     horizon = check_horizon(time_horizon, sample)
     risk = observed_risk(survival, sample, horizon, method=method, frac=frac, knots=knots)
     band = error_band(risk.covariance, risk.band_covariance, risk.grid_mass, level, seed=seed)

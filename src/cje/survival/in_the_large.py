@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cje.checks import check_choice, check_probabilities, check_weights
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
 from cje.kernels.arrays import FloatArray
@@ -14,12 +15,10 @@ from cje.kernels.kaplan_meier import pseudo_observations
 from cje.survival.censoring import censoring_findings
 from cje.survival.result import MetricEstimate, log_interval, standard_error
 from cje.survival.sample import (
-    check_choice,
+    SMALLEST_SHARE,
     check_events,
     check_horizon,
     check_informative,
-    check_probabilities,
-    check_weights,
     open_unit,
     survival_sample,
 )
@@ -81,13 +80,13 @@ def calibration_in_the_large(
     """
     event = check_events(event_indicators)
     n = len(event)
-    survival = check_probabilities(survival_probs, "survival_probs", n)
-    weight = check_weights(sample_weight, n)
+    survival = check_probabilities("survival_probs", survival_probs, n=n)
+    weight = check_weights("sample_weight", sample_weight, n, smallest_share=SMALLEST_SHARE)
     mass = np.ones(n) if weight is None else weight
     check_informative(event, weight)
     observed = float(mass @ event)
     choices = ("cumulative_hazard", "one_minus_survival")
-    if check_choice(expected, "expected", "unknown expectation", choices) == choices[0]:
+    if check_choice("expectation", expected, choices) == choices[0]:
         hazard, findings = _cumulative_hazard(survival, event)
     else:
         hazard, findings = 1.0 - survival, (_wrong_expectation(),)
@@ -178,7 +177,7 @@ def observed_expected_at_horizon(
         Predicted survival at `time_horizon` (default: the median event time).
     """
     sample = survival_sample(event_times, event_indicators, sample_weight)
-    survival = check_probabilities(survival_probs_at_t, "survival_probs_at_t", len(sample))
+    survival = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=len(sample))
     horizon = check_horizon(time_horizon, sample)
     mass = sample.mass / sample.mass.sum()
     predicted = float(mass @ (1.0 - survival))

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from cje.checks import check_choice
 from cje.errors import CJEError, require_extra
 from cje.kernels.arrays import BoolArray, FloatArray
 from cje.kernels.cox import cox_fit, cox_hazard_influence, risk_sets
@@ -18,7 +19,7 @@ from cje.kernels.kaplan_meier import censoring_influence, censoring_survival, ps
 from cje.kernels.local_linear import LocalLinear, cell_means, local_linear, smoother_matrix
 from cje.kernels.smooth import natural_spline_basis
 from cje.survival.censoring import spline_of_risk
-from cje.survival.sample import SurvivalSample, check_choice, check_frac
+from cje.survival.sample import SurvivalSample, check_frac
 from cje.survival.slope import from_survival
 
 __all__ = ["METHODS", "Method", "ObservedRisk", "observed_risk"]
@@ -60,7 +61,7 @@ def observed_risk(
 ) -> ObservedRisk:
     """Estimate the observed risk by the method named; see `integrated_calibration_index`."""
     check_frac(frac)
-    if check_choice(method, "method", "unknown method", METHODS) == "cox_rcs":
+    if check_choice("method", method, METHODS) == "cox_rcs":
         return _cox_rcs(survival, sample, horizon, frac, knots)
     prepared = local_linear(1.0 - survival, sample.mass, frac=frac)
     outcome, weight = _OUTCOMES[method](sample, horizon)

@@ -8,19 +8,13 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from cje.checks import check_probabilities, check_seed, check_whole_number, finite_array
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
 from cje.survival.discrimination import harrell_c
 from cje.survival.ici import integrated_calibration_index
 from cje.survival.in_the_large import calibration_in_the_large
-from cje.survival.sample import (
-    check_count,
-    check_horizon,
-    check_probabilities,
-    check_real,
-    check_seed,
-    survival_sample,
-)
+from cje.survival.sample import check_horizon, survival_sample
 from cje.survival.slope import calibration_slope, from_survival
 
 __all__ = ["OptimismCorrected", "SurvivalModel", "optimism_corrected"]
@@ -71,7 +65,7 @@ def own_survival(
 
 def _predicted(model: SurvivalModel, x: FloatArray, times: FloatArray) -> FloatArray:
     """The model's survival matrix, which may be anybody's: checked."""
-    matrix = check_probabilities(model.predict_survival(x, times), "predict_survival", ndim=2)
+    matrix = check_probabilities("predict_survival", model.predict_survival(x, times), ndim=2)
     if matrix.shape != (len(x), len(times)):
         raise CJEError("predict_survival must give one row a subject and one column a time",
                        value=matrix.shape, hint=f"expected {(len(x), len(times))}")  # fmt: skip
@@ -128,9 +122,9 @@ def optimism_corrected(
         raise CJEError("make_model must return a fresh model when called", value=make_model)
     sample = survival_sample(event_times, event_indicators)
     horizon = check_horizon(time_horizon, sample)
-    check_count(n_bootstrap, "n_bootstrap", "at least two bootstrap samples are needed")
+    check_whole_number("n_bootstrap", n_bootstrap, least=2, most=1_000_000)
     rng = check_seed(seed)
-    covariates = check_real(x, "x", n=len(sample), ndim=2)
+    covariates = finite_array("x", x, n=len(sample), ndim=2)
     # rows that tie in everything are alike: the order the rows came in moves no bootstrap sample
     order = np.lexsort((*covariates.T, sample.event, sample.time))
     covariates, time, event = covariates[order], sample.time[order], sample.event[order]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import float_array
+from cje.checks import finite_array, float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_baseline, risk_sets
 from cje.kernels.kaplan_meier import StepFunction
-from cje.survival.sample import check_real, survival_sample
+from cje.survival.sample import survival_sample
 from cje.survival.slope import calibration_slope
 
 __all__ = ["BaselineHazard", "Recalibration", "fit_baseline", "recalibrate"]
@@ -35,13 +35,13 @@ class BaselineHazard:
 
     def survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
         """S(t|x) = exp(-H0(t) exp(log_risk)) for each subject (rows) and time (columns)."""
-        eta = check_real(log_risk, "log_risk")
+        eta = finite_array("log_risk", log_risk)
         return _survival(eta[:, None] + self._log_at(times))
 
     def own_survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
         """S(T_i|x_i): each subject at its own time."""
-        log_hazard = self._log_at(check_real(times, "times"))
-        return _survival(check_real(log_risk, "log_risk", n=len(log_hazard)) + log_hazard)
+        log_hazard = self._log_at(finite_array("times", times))
+        return _survival(finite_array("log_risk", log_risk, n=len(log_hazard)) + log_hazard)
 
     def _log_at(self, times: ArrayLike) -> FloatArray:
         with np.errstate(divide="ignore"):  # before the first event the hazard is nothing
@@ -63,7 +63,7 @@ def fit_baseline(
     hazards can still be told from nothing and added up.
     """
     sample = survival_sample(event_times, event_indicators)
-    eta = check_real(log_risk, "log_risk", n=len(sample))
+    eta = finite_array("log_risk", log_risk, n=len(sample))
     if eta.max() - eta.min() > 300 or np.abs(eta).max() > 400:
         raise CJEError("log_risk spans hazards that cannot be added up", where="log_risk",
                        value=(float(eta.min()), float(eta.max())),
@@ -81,7 +81,7 @@ class Recalibration:
 
     def log_risk(self, log_risk: ArrayLike) -> FloatArray:
         """Recalibrated risk on the log-hazard scale."""
-        return self.slope * check_real(log_risk, "log_risk")
+        return self.slope * finite_array("log_risk", log_risk)
 
     def survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
         """Recalibrated survival, subjects by times."""
@@ -99,6 +99,6 @@ def recalibrate(
 
     On the recalibration data themselves the slope of the result is one by construction.
     """
-    eta = check_real(log_risk, "log_risk")
+    eta = finite_array("log_risk", log_risk)
     slope = calibration_slope(eta, event_times, event_indicators).value
     return Recalibration(slope, fit_baseline(slope * eta, event_times, event_indicators))

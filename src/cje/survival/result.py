@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, ndtri
 
+from cje.checks import check_level
 from cje.findings import Finding
-from cje.inference.intervals import Interval, check_level
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["MetricEstimate", "log_interval", "logit_interval", "normal_interval", "standard_error"]

@@ -9,34 +9,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import float_array
+from cje.checks import (
+    LARGEST,
+    check_number,
+    check_probabilities,
+    check_weights,
+    finite_array,
+    refuse_rows,
+)
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
 
 __all__ = [
+    "SMALLEST_SHARE",
     "SurvivalSample",
     "censoring_reference",
-    "check_choice",
-    "check_count",
     "check_events",
     "check_frac",
     "check_horizon",
     "check_informative",
     "check_matrix",
-    "check_number",
-    "check_probabilities",
-    "check_real",
     "check_scores",
-    "check_seed",
     "check_times",
-    "check_weights",
     "open_unit",
     "survival_sample",
 ]
 
-_LARGEST_FLOAT = float(np.finfo(np.float64).max)
-_LARGEST = 1e100  # squares and products of times, weights and scores stay finite
-_SMALLEST_SHARE = 1e-12  # of the largest weight; what is less is lost when they are added up
+SMALLEST_SHARE = 1e-12  # of the largest weight; what is less is lost when they are added up
 
 
 @dataclass(frozen=True)
@@ -81,56 +80,9 @@ class SurvivalSample:
         return float((times[low] + times[high]) / 2)
 
 
-def check_real(values: ArrayLike, name: str, *, n: int | None = None, ndim: int = 1) -> FloatArray:
-    """`values` as a finite float array of `ndim` dimensions, or an error naming the first bad row.
-
-    `n` is the number of rows it must have.
-    """
-    given = float_array(name, values)
-    if given.ndim != ndim:
-        shape = "one dimension" if ndim == 1 else "rows and columns"
-        raise CJEError(f"{name} must have {shape}", value=given.shape)
-    array = np.ascontiguousarray(given)
-    if n is not None and len(array) != n:
-        raise CJEError(f"{name} must have one value per row", value=f"{len(array)} for {n} rows")
-    _refuse(
-        array,
-        ~np.isfinite(array),
-        f"{name} must be finite",
-        "drop or repair these rows first; nothing is dropped silently",
-    )
-    return array
-
-
-def check_probabilities(
-    values: ArrayLike, name: str, n: int | None = None, *, ndim: int = 1
-) -> FloatArray:
-    """`values` as probabilities in [0, 1]."""
-    array = check_real(values, name, n=n, ndim=ndim)
-    _refuse(
-        array,
-        (array < 0) | (array > 1),
-        f"{name} must lie between 0 and 1",
-        "pass survival probabilities, not risk scores or percentages",
-    )
-    return array
-
-
-def _refuse(array: FloatArray, bad: BoolArray, what: str, hint: str) -> None:
-    """An error that names the first bad place, if there is one."""
-    if not bad.any():
-        return
-    place = tuple(int(part) for part in np.argwhere(bad)[0])
-    where = ", ".join(
-        f"{axis} {part}" for axis, part in zip(("row", "column"), place, strict=False)
-    )
-    rows = int(bad.reshape(len(bad), -1).any(axis=1).sum())
-    raise CJEError(what, where=f"{where}; {rows} rows in all", value=float(array[place]), hint=hint)
-
-
 def check_events(values: ArrayLike, n: int | None = None) -> BoolArray:
     """Event indicators as booleans: 1 = event, 0 = censored."""
-    array = check_real(values, "event_indicators", n=n)
+    array = finite_array("event_indicators", values, n=n)
     if len(array) == 0:
         raise CJEError("there are no rows")
     bad = np.flatnonzero((array != 0) & (array != 1))
@@ -144,32 +96,12 @@ def check_events(values: ArrayLike, n: int | None = None) -> BoolArray:
     return np.asarray(array == 1)
 
 
-def check_weights(values: ArrayLike | None, n: int) -> FloatArray | None:
-    """Non-negative weights with a positive sum, or None."""
-    if values is None:
-        return None
-    array = check_real(values, "sample_weight", n=n)
-    least, most = float(array.min(initial=0.0)), float(array.max(initial=0.0))
-    if least < 0 or most <= 0:
-        raise CJEError("sample_weight must be non-negative, with a positive sum", value=least)
-    if not 1 / _LARGEST <= most <= _LARGEST:
-        raise CJEError("sample_weight cannot be added up at this size", value=most,
-                       hint="divide the weights by their mean")  # fmt: skip
-    _refuse(
-        array,
-        (array > 0) & (array < _SMALLEST_SHARE * most),
-        "sample_weight is lost in rounding beside the largest weight",
-        "give such rows weight 0 to leave them out",
-    )
-    return array
-
-
 def check_scores(values: ArrayLike, n: int) -> tuple[FloatArray, float]:
     """Risk scores that differ, and their standard deviation, by which a fit is scaled."""
-    score = check_real(values, "risk_scores", n=n)
-    _refuse(
+    score = finite_array("risk_scores", values, n=n)
+    refuse_rows(
         score,
-        np.abs(score) > _LARGEST,
+        np.abs(score) > LARGEST,
         "risk_scores are too large to be log-hazards",
         "from_survival gives scores on that scale",
     )
@@ -198,15 +130,15 @@ def survival_sample(
         Negative or non-finite times, indicators other than 0/1, unequal lengths, no rows; no event
         or a single subject where `need_events`.
     """
-    time = check_real(event_times, "event_times")
+    time = finite_array("event_times", event_times)
     event = check_events(event_indicators, len(time))
-    weight = check_weights(sample_weight, len(time))
+    weight = check_weights("sample_weight", sample_weight, len(time), smallest_share=SMALLEST_SHARE)
     bad = np.flatnonzero(time < 0)
     if len(bad):
         raise CJEError(
             "event_times must not be negative", where=f"row {bad[0]}", value=float(time[bad[0]])
         )
-    _refuse(time, time > _LARGEST, "event_times are too large", "count in a larger unit of time")
+    refuse_rows(time, time > LARGEST, "event_times are too large", "count in a larger unit of time")
     if need_events:
         check_informative(event, weight)
     return SurvivalSample(time, event, weight)
@@ -240,7 +172,7 @@ def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horiz
     """A positive horizon inside the follow-up; None means the median event time."""
     if horizon is None:
         return sample.median_event_time()
-    t = check_number(horizon, "the horizon", where)
+    t = check_number("the horizon", horizon, where=where)
     counted = sample.counted
     last = float(sample.time[counted].max())
     if t <= 0 or t > last:
@@ -261,39 +193,9 @@ def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horiz
     return t
 
 
-def check_number(value: Any, name: str, where: str) -> float:
-    """`value` as a finite float."""
-    number = isinstance(value, (int, float, np.integer, np.floating))
-    if not number or not abs(value) <= _LARGEST_FLOAT:
-        raise CJEError(f"{name} must be a finite number", where=where, value=value)
-    return float(value)
-
-
-def check_count(value: Any, name: str, what: str, *, least: int = 2, most: int = 1_000_000) -> int:
-    """`value` as an int between `least` and `most`; `what` says why it must be."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
-        raise CJEError(what, where=name, value=value, hint=f"a whole number up to {most:,}")
-    return int(value)
-
-
-def check_choice(value: Any, name: str, what: str, choices: Sequence[str]) -> str:
-    """`value`, one of `choices`."""
-    if not isinstance(value, str) or value not in choices:
-        raise CJEError(what, where=name, value=value, hint=f"use one of {', '.join(choices)}")
-    return value
-
-
-def check_seed(seed: Any) -> np.random.Generator:
-    """A generator that starts at `seed`."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise CJEError("the seed must be a whole number from 0 on", where="seed", value=seed)
-    return np.random.default_rng(seed)
-
-
 def check_times(times: ArrayLike, sample: SurvivalSample) -> FloatArray:
     """An increasing grid of at least two times inside the follow-up."""
-    grid = check_real(times, "times")
+    grid = finite_array("times", times)
     if len(grid) < 2 or np.any(np.diff(grid) <= 0):
         raise CJEError("times must be at least two and increasing", where="times", value=grid)
     if grid[0] < 0 or grid[-1] > sample.time.max():
@@ -305,7 +207,7 @@ def check_times(times: ArrayLike, sample: SurvivalSample) -> FloatArray:
 
 def check_matrix(survival: ArrayLike, sample: SurvivalSample, grid: FloatArray) -> FloatArray:
     """A matrix of survival probabilities, one row a subject and one column a time."""
-    matrix = check_probabilities(survival, "survival_probs", len(sample), ndim=2)
+    matrix = check_probabilities("survival_probs", survival, n=len(sample), ndim=2)
     if matrix.shape != (len(sample), len(grid)):
         raise CJEError(
             "survival_probs must have one row a subject and one column a time",

@@ -5,19 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.data.arrays import float_array
+from cje.checks import check_number, check_probabilities, finite_array, float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, cox_score_residuals, risk_sets
 from cje.survival.result import MetricEstimate, normal_interval, standard_error
-from cje.survival.sample import (
-    check_number,
-    check_probabilities,
-    check_real,
-    check_scores,
-    open_unit,
-    survival_sample,
-)
+from cje.survival.sample import check_scores, open_unit, survival_sample
 
 __all__ = ["calibration_slope", "from_survival"]
 
@@ -48,16 +41,16 @@ def from_survival(
     if np.ndim(values) == 2:
         if times is None or t0 is None:
             raise CJEError("a survival matrix needs `times` and `t0`", where="from_survival")
-        matrix = check_real(values, "survival", ndim=2)
-        grid = check_real(times, "times", n=matrix.shape[1])
+        matrix = finite_array("survival", values, ndim=2)
+        grid = finite_array("times", times, n=matrix.shape[1])
         if np.any(np.diff(grid) <= 0):
             raise CJEError("`times` must increase", where="from_survival", value=grid)
-        at = check_number(t0, "t0", "from_survival")
+        at = check_number("t0", t0, where="from_survival")
         column = int(np.searchsorted(grid, at, side="right")) - 1
         if column < 0:
             raise CJEError("t0 lies before the first of `times`", where="from_survival", value=t0)
         values = matrix[:, column]
-    probability = check_probabilities(values, "survival")
+    probability = check_probabilities("survival", values)
     if len(probability) == 0:
         raise CJEError("there are no rows", where="from_survival")
     return np.asarray(np.log(-np.log(open_unit(probability))))

@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import float_array, is_number
+from cje.checks import float_array, is_number
 from cje.data.folds import get_content_folds
 from cje.data.judge_score import MAX_VARIANCE, JudgeScore, JudgeScores
 from cje.errors import CJEError

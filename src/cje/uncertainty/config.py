@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from cje.calibration.checks import is_number
+from cje.checks import is_number
 from cje.errors import CJEError
 
 __all__ = ["UncertaintyEstimatorConfig"]

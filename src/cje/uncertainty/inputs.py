@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import float_array
+from cje.checks import float_array
 from cje.data.folds import get_content_folds, get_folds
 from cje.data.judge_score import JudgeScore, JudgeScores
 from cje.errors import CJEError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import is_number
+from cje.checks import is_number
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray

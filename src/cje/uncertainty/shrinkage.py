@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import float_array, is_number
+from cje.checks import float_array, is_number
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import finite_vector, float_array, n_rows
 from cje.calibration.rewards.result import CalibrationResult, build_result
 from cje.calibration.rewards.reward_model import fit_reward_model
 from cje.calibration.rewards.score_calibrator import (
@@ -21,6 +20,7 @@ from cje.calibration.rewards.score_calibrator import (
     labelled_rows,
     row_content,
 )
+from cje.checks import finite_array, float_array, n_rows
 from cje.data.codes import Codes
 from cje.data.folds import get_folds
 from cje.errors import CJEError
@@ -182,7 +182,7 @@ def full_length_labels(
     if oracle_mask is None:
         if labels.shape != (n,):
             raise CJEError(
-                "oracle_labels must have one value a row",
+                "oracle_labels must have one value per row",
                 value=labels.shape,
                 hint="use NaN for unlabelled rows, or pass oracle_mask",
             )
@@ -192,11 +192,11 @@ def full_length_labels(
         labels = labels[where]
     elif labels.shape != (len(where),):
         raise CJEError(
-            "oracle_labels must have one value a row, or one a row of oracle_mask",
+            "oracle_labels must have one value per row, or one a row of oracle_mask",
             value=labels.shape,
             hint=f"{n} rows, {len(where)} of them in oracle_mask",
         )
-    finite_vector("oracle_labels", labels)
+    finite_array("oracle_labels", labels)
     full = np.full(n, np.nan)
     full[where] = labels
     return full
@@ -205,7 +205,7 @@ def full_length_labels(
 def _mask_rows(mask: np.ndarray[Any, Any], n: int) -> IntArray:
     if mask.dtype == bool:
         if mask.shape != (n,):
-            raise CJEError("oracle_mask must have one value a row", value=mask.shape)
+            raise CJEError("oracle_mask must have one value per row", value=mask.shape)
         return np.flatnonzero(mask)
     if mask.dtype.kind not in "iu" or mask.ndim != 1:
         raise CJEError("oracle_mask must hold booleans or row numbers", value=str(mask.dtype))

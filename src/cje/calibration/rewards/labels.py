@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.calibration.checks import finite_column, float_array, fold_column
+from cje.checks import LARGEST, finite_array, float_array, fold_column
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 
@@ -63,7 +63,11 @@ class LabelTable:
             raise CJEError(
                 "No oracle labels to calibrate on", hint="label some rows, at least 20 of them"
             )
-        w = np.ones(n) if weights is None else finite_column("weights", weights, n)
+        w = (
+            np.ones(n)
+            if weights is None
+            else finite_array("weights", weights, n=n, largest=LARGEST)
+        )
         if (w < 0).any() or not w.sum() > 0:
             raise CJEError("Sample weights must be non-negative and not all zero")
         covariates = None if covariates is None else _read_covariates(covariates, n)
@@ -109,7 +113,7 @@ class LabelTable:
 
     def reweighted(self, factors: FloatArray) -> LabelTable:
         """Row weights multiplied by `factors`, given in the caller's row order."""
-        given = finite_column("weights", factors, len(self.scores))
+        given = finite_array("weights", factors, n=len(self.scores), largest=LARGEST)
         if given.min() < 0.0:
             raise CJEError("Sample weights must be non-negative", value=float(given.min()))
         return self._with_weights(self.weights * given[self.order])
@@ -175,7 +179,7 @@ def _read_covariates(given: FloatArray, n: int) -> FloatArray:
     if table.ndim != 2 or len(table) != n:
         raise CJEError("covariates must have one row a label", value=table.shape)
     for column in table.T:
-        finite_column("covariates", column, n)
+        finite_array("covariates", column, n=n, largest=LARGEST)
     return table
 
 

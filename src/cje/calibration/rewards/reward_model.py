@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from cje.calibration.checks import finite_column, float_array, fold_column, n_rows
 from cje.calibration.rewards.first_stage import FirstStage, fit_first_stage
 from cje.calibration.rewards.labels import LabelTable, Rows
 from cje.calibration.rewards.selection import (
@@ -21,6 +20,7 @@ from cje.calibration.rewards.selection import (
     monotone_suffices,
     select_mode,
 )
+from cje.checks import LARGEST, finite_array, float_array, fold_column, n_rows
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
@@ -259,7 +259,10 @@ def fit_reward_model(
     if not isinstance(mode, str) or mode not in MODES:
         raise CJEError("Unknown calibration mode", value=mode, hint=f"one of {', '.join(MODES)}")
     n = n_rows("scores", scores)
-    scores, labels = finite_column("scores", scores, n), finite_column("labels", labels, n)
+    scores, labels = (
+        finite_array("scores", scores, n=n, largest=LARGEST),
+        finite_array("labels", labels, n=n, largest=LARGEST),
+    )
     table = LabelTable.build(scores, labels, weights, folds, n_folds, covariates)
     if mode != "monotone" and table.n_labels < MIN_LABELS_TWO_STAGE:
         return _assemble(table, "monotone", ModeSelection.too_few(table.n_labels))

@@ -19,9 +19,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cje.calibration.checks import finite_vector, float_array, fold_column, n_rows
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.calibration.rewards.selection import MIN_LABELS_TWO_STAGE
+from cje.checks import finite_array, float_array, fold_column, n_rows
 from cje.data.folds import get_content_folds
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
@@ -194,7 +194,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not fitting:
             check_is_fitted(self, "model_")
         if is_one_dimensional(X):
-            X = finite_vector("judge_scores", X)[:, None]
+            X = finite_array("judge_scores", X)[:, None]
             if not fitting and covariates is None and self.n_features_in_ > 1:
                 raise CJEError(
                     f"Scores alone given, but the fit used {self.n_features_in_ - 1} covariates",
@@ -218,7 +218,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "This calibrator was fitted without folds", hint="fit it with fit_cv(...)"
             )
         if folds.shape != (n,) or folds.dtype.kind not in "iu":
-            raise CJEError("fold_ids must hold one integer a row", value=folds.shape)
+            raise CJEError("fold_ids must hold one integer per row", value=folds.shape)
         if n and (folds.min() < 0 or folds.max() >= n_folds):
             raise CJEError(
                 f"fold_ids must lie in 0..{n_folds - 1}", value=(int(folds.min()), int(folds.max()))
@@ -287,9 +287,11 @@ def combine_weights(
     ):
         if given is None:
             continue
-        values = finite_vector(name, given)
+        values = finite_array(name, given)
         if len(values) != n:
-            raise CJEError(f"{name} must have one value a row", value=len(values), hint=f"n = {n}")
+            raise CJEError(
+                f"{name} must have one value per row", value=len(values), hint=f"n = {n}"
+            )
         if (values < 0).any():
             raise CJEError(f"{name} must not be negative", value=float(values.min()))
         if name == "sample_weight":
@@ -364,7 +366,7 @@ def labelled_rows(labels: FloatArray) -> IntArray:
 def check_labels(labels: FloatArray, *, strict: bool) -> None:
     """Labels are NaN (missing) or finite; outside [0, 1] an error, or a warning if not strict."""
     present = labels[~np.isnan(labels)]
-    finite_vector("oracle_labels", present)
+    finite_array("oracle_labels", present)
     outside = (present < 0) | (present > 1)
     if not outside.any():
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import finite_column, n_rows
+from cje.checks import LARGEST, finite_array, n_rows
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 
@@ -44,7 +44,9 @@ def projection_influence(
         "outcome": outcome,
         "outcome_given_score": outcome_given_score,
     }
-    w, m, y, e = (finite_column(name, column, n) for name, column in columns.items())
+    w, m, y, e = (
+        finite_array(name, column, n=n, largest=LARGEST) for name, column in columns.items()
+    )
     for name, weights in (("raw", w), ("projected", m)):
         if not weights.mean() > 0.0:
             raise CJEError("Weights must not all be zero", where=name)

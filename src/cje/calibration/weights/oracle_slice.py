@@ -13,15 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import (
+from cje.calibration.weights.simcal import SimcalConfig, SIMCalibrator
+from cje.checks import (
+    LARGEST,
     bool_array,
-    finite_column,
+    finite_array,
     float_array,
     fold_column,
     is_number,
     n_rows,
 )
-from cje.calibration.weights.simcal import SimcalConfig, SIMCalibrator
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
@@ -92,7 +93,7 @@ def labelling_propensity(
     share = float(labelled.mean())
     if scores is None:
         return np.full(len(labelled), max(share, min_pi))
-    x = finite_column("scores", scores, len(labelled))
+    x = finite_array("scores", scores, n=len(labelled), largest=LARGEST)
     if labelled.all():
         return np.ones(len(labelled))
     knots, ranks = ecdf_fit(x)
@@ -128,17 +129,17 @@ def augmentation(
     labelled = bool_array("is_labelled", is_labelled)
     n = n_rows("is_labelled", labelled)
     if labelled.ndim != 1:
-        raise CJEError("is_labelled must have one value a row", value=labelled.shape)
+        raise CJEError("is_labelled must have one value per row", value=labelled.shape)
     y = float_array("labels", labels)
     if y.shape != (n,):
-        raise CJEError("labels must have one value a row", value=y.shape)
+        raise CJEError("labels must have one value per row", value=y.shape)
     f, w, pi = (
-        finite_column(name, values, n)
+        finite_array(name, values, n=n, largest=LARGEST)
         for name, values in (("rewards", rewards), ("weights", weights), ("propensity", propensity))
     )
     if not np.isfinite(y[labelled]).all():
         raise CJEError("A labelled row has no label")
-    y = finite_column("labels", np.where(labelled, y, 0.0), n)
+    y = finite_array("labels", np.where(labelled, y, 0.0), n=n, largest=LARGEST)
     if (pi[labelled] < 1e-100).any():
         raise CJEError("propensity must be positive on labelled rows", value=float(pi.min()))
     terms = np.zeros(n)
@@ -172,7 +173,10 @@ def weight_given_score(
     With `fold_ids`, each row's value comes from the other folds.
     """
     n = n_rows("weights", weights)
-    w, x = finite_column("weights", weights, n), finite_column("scores", scores, n)
+    w, x = (
+        finite_array("weights", weights, n=n, largest=LARGEST),
+        finite_array("scores", scores, n=n, largest=LARGEST),
+    )
     if fold_ids is None:
         projected, _ = SIMCalibrator(_PROJECTION).fit_transform(w, x)
         return np.asarray(projected * w.mean())

@@ -15,7 +15,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.calibration.checks import float_array, fold_column, is_number
 from cje.calibration.weights.score_cells import ScoreCells
 from cje.calibration.weights.stacking import (
     FoldGrid,
@@ -25,6 +24,7 @@ from cje.calibration.weights.stacking import (
     variance_mixture,
 )
 from cje.calibration.weights.target_mean import pav_blocks
+from cje.checks import LARGEST, float_array, fold_column, is_number
 from cje.data.folds import get_content_folds
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
@@ -37,7 +37,6 @@ Knots = tuple[FloatArray, FloatArray]
 OBJECTIVES = ("projection", "variance")
 _DIRECTIONS = ("increasing", "decreasing")
 _NEARLY_CONSTANT = 0.01
-_LARGEST = 1e100  # of an outcome: its square must stay finite
 _SMALLEST = float(np.finfo(np.float64).tiny)  # of a mean to divide by
 
 
@@ -457,10 +456,10 @@ def _read_outcome(
     outcome = float_array("rewards and residuals", given)
     outcome = outcome[:, None] if outcome.ndim == 1 else outcome
     if outcome.ndim != 2 or len(outcome) != shape[0] or outcome.shape[1] not in (1, shape[1]):
-        raise CJEError("rewards and residuals must have one value a row", value=outcome.shape)
+        raise CJEError("rewards and residuals must have one value per row", value=outcome.shape)
     low, high = float(outcome.min()), float(outcome.max())  # a NaN passes through both
     if not (np.isfinite(low) and np.isfinite(high)):
         raise CJEError("rewards and residuals must be finite")
-    if max(-low, high) > _LARGEST:
+    if max(-low, high) > LARGEST:
         raise CJEError("rewards and residuals are too large", value=max(-low, high))
     return outcome

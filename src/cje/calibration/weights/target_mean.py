@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from cje.calibration.checks import finite_column, float_array, is_number
+from cje.checks import LARGEST, finite_array, float_array, is_number
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.projection import mean_one_projection, variance_safe_blend
@@ -138,10 +138,10 @@ def _read(weights: ArrayLike, ordering_index: ArrayLike | None) -> tuple[FloatAr
     raw = float_array("weights", weights)
     if raw.ndim != 1 or len(raw) == 0:
         raise CJEError("weights must be a non-empty one-dimensional array", value=raw.shape)
-    raw = finite_column("weights", raw, len(raw), largest=np.inf)  # divided by the largest
+    raw = finite_array("weights", raw, n=len(raw))  # divided by the largest
     index = raw
     if ordering_index is not None:
-        index = finite_column("ordering_index", ordering_index, len(raw))
+        index = finite_array("ordering_index", ordering_index, n=len(raw), largest=LARGEST)
     if (raw < 0).any():
         row = int(np.argmin(raw))
         raise CJEError("weights must not be negative", where=f"row {row}", value=float(raw[row]))

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from cje.checks import check_number, check_whole_number
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
@@ -19,9 +20,7 @@ __all__ = [
     "Shape",
     "Simulation",
     "beta_outcomes",
-    "check_number",
     "check_sizes",
-    "generator",
     "hide_labels",
     "policy_codes",
     "prompt_codes",
@@ -40,24 +39,7 @@ def check_sizes(**sizes: int) -> None:
     """Whole numbers of rows, policies or draws: at least one (no labels, no fresh draws: zero)."""
     for name, value in sizes.items():
         least = 0 if name in ("n_labels", "fresh_draws") else 1
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or not least <= value <= _MOST_ROWS:
-            raise CJEError(f"{name} must be a whole number of at least {least}", value=value)
-
-
-def check_number(name: str, value: float, low: float, high: float = 1e6) -> None:
-    """A dial in its range, the ends included."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not low <= value <= high:
-        raise CJEError(f"{name} must be a number between {low:g} and {high:g}", value=value)
-
-
-def generator(seed: int) -> np.random.Generator:
-    """The random numbers of a seed."""
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not whole or seed < 0:
-        raise CJEError("seed must be a whole number, not negative", value=seed)
-    return np.random.default_rng(seed)
+        check_whole_number(name, value, least=least, most=_MOST_ROWS)
 
 
 @dataclass(frozen=True)
@@ -171,7 +153,7 @@ def beta_outcomes(
     """Labels with the given conditional mean: Beta(c m, c (1-m)), or 0/1 where c is None."""
     if concentration is None:
         return (rng.random(mean.shape) < mean).astype(np.float64)
-    check_number("concentration", concentration, 1e-6)
+    check_number("concentration", concentration, low=1e-6, high=1e6)
     m = np.clip(mean, 1e-9, 1.0 - 1e-9)
     return rng.beta(concentration * m, concentration * (1.0 - m))
 

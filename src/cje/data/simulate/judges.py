@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from cje.checks import check_number, check_seed
 from cje.data.dataset import Dataset
 from cje.data.simulate.core import (
     Labelling,
     Shape,
     Simulation,
     beta_outcomes,
-    check_number,
     check_sizes,
-    generator,
     hide_labels,
     prompt_codes,
     quantise,
@@ -33,7 +32,7 @@ def _judge(
     concentration: float | None,
 ) -> Simulation:
     check_sizes(n=n, n_labels=n_labels)
-    rng = generator(seed)
+    rng = check_seed(seed)
     scores = quantise(rng.random(n), levels)
     curve = true_curve(shape)
     outcomes = beta_outcomes(curve(scores), concentration, rng)
@@ -112,8 +111,8 @@ def heteroscedastic_judge(
     therefore exactly `overconfidence`; the policy's value is 0.5.
     """
     check_sizes(n=n, n_labels=n_labels)
-    check_number("overconfidence", overconfidence, 1e-6)
-    rng = generator(seed)
+    check_number("overconfidence", overconfidence, low=1e-6, high=1e6)
+    rng = check_seed(seed)
     quality = rng.uniform(0.2, 0.8, n)
     variance = rng.uniform(0.0004, 0.04 / 3.0, n)
     noise = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), n)

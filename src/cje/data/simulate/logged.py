@@ -8,15 +8,14 @@ from typing import Literal
 
 import numpy as np
 
+from cje.checks import check_number, check_seed
 from cje.data.dataset import Dataset
 from cje.data.simulate.core import (
     Labelling,
     Shape,
     Simulation,
     beta_outcomes,
-    check_number,
     check_sizes,
-    generator,
     hide_labels,
     policy_codes,
     prompt_codes,
@@ -40,7 +39,7 @@ def _target(shape: WeightShape, overlap: float) -> FloatArray:
     A shift by d has E[W^2] = exp(d^2); the mixture of -d and +d has E[W^2] = cosh(d^2); and
     ESS / n -> 1 / E[W^2].
     """
-    check_number("overlap (the population ESS fraction)", overlap, 1e-12, 1.0)
+    check_number("overlap (the population ESS fraction)", overlap, low=1e-12, high=1.0)
     shift = np.sqrt(-np.log(overlap))
     if shape == "rising":
         return np.array([shift])
@@ -119,11 +118,11 @@ def logged_with_logprobs(
     from scipy.special import ndtr
 
     check_sizes(n=n, n_labels=n_labels, fresh_draws=fresh_draws)
-    check_number("direct_effect", direct_effect, 0.0, 1.0)
+    check_number("direct_effect", direct_effect, low=0.0, high=1.0)
     if targets is not None and not isinstance(targets, Mapping):
         raise CJEError("targets must map a name to its overlap", value=targets)
     overlaps = dict(targets or {"near": 0.8, "moderate": 0.4, "far": 0.05})
-    rng = generator(seed)
+    rng = check_seed(seed)
     curve, base = true_curve(shape), np.zeros(1)
     prompt_effect = rng.standard_normal(n)
 

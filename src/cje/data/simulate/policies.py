@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cje.checks import check_number, check_seed
 from cje.data.dataset import Dataset
 from cje.data.simulate.core import (
     Labelling,
     Shape,
     Simulation,
     beta_outcomes,
-    check_number,
     check_sizes,
-    generator,
     hide_labels,
     policy_codes,
     prompt_codes,
@@ -95,8 +94,8 @@ def policies_on_shared_prompts(
     check_sizes(n_prompts=n_prompts, n_policies=n_policies, n_labels=n_labels, draws=draws)
     if n_policies > len(_LAWS):
         raise CJEError(f"n_policies must lie between 1 and {len(_LAWS)}", value=n_policies)
-    check_number("prompt_correlation", prompt_correlation, 0.0, 1.0)
-    rng = generator(seed)
+    check_number("prompt_correlation", prompt_correlation, low=0.0, high=1.0)
+    rng = check_seed(seed)
     curve, names = true_curve(shape), _names(n_policies)
     prompt = np.repeat(rng.standard_normal(n_prompts), draws)
     own = np.sqrt(1.0 - prompt_correlation)
@@ -128,8 +127,8 @@ def length_biased_judge(
     holds exp(l), so a calibration on the score alone does not carry over between the two.
     """
     check_sizes(n_prompts=n_prompts, n_labels=n_labels)
-    check_number("bias", bias, -1e6)
-    rng = generator(seed)
+    check_number("bias", bias, low=-1e6, high=1e6)
+    rng = check_seed(seed)
     scores, outcomes, lengths = [], [], []
     for shift in (0.0, 1.0):
         quality = rng.uniform(0.3, 0.7, n_prompts)
@@ -169,7 +168,7 @@ def skewed_outcomes(
     if near not in (0.0, 1.0):
         raise CJEError("near must be 0 or 1", value=near)
     check_sizes(n_prompts=n_prompts, n_policies=n_policies, n_labels=n_labels)
-    rng = generator(seed)
+    rng = check_seed(seed)
     names = _names(n_policies)
     scores, outcomes, truth = [], [], {}
     for k, name in enumerate(names):

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from cje.data.arrays import float_array
+from cje.checks import check_level, float_array
 from cje.errors import CJEError
 from cje.inference.estimate import InfluenceEstimate
-from cje.inference.intervals import Interval, check_level, skew_limits
+from cje.inference.intervals import Interval, skew_limits
 from cje.inference.sequential.boundaries import Spending, mixture_boundary, spending_boundary
 from cje.kernels.arrays import BoolArray, FloatArray
 

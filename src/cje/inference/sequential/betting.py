@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from cje.data.arrays import float_array
+from cje.checks import check_level, float_array
 from cje.errors import CJEError
-from cje.inference.intervals import Interval, check_level
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["betting_interval", "betting_wealth"]

@@ -13,9 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import lambertw, ndtr, ndtri
 
-from cje.data.arrays import float_array
+from cje.checks import check_level, float_array
 from cje.errors import CJEError
-from cje.inference.intervals import check_level
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["Spending", "mixture_boundary", "spending_boundary", "tuning_ratio"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cje.data.arrays import float_array
+from cje.checks import float_array
 from cje.errors import CJEError
 from cje.inference.estimate import InfluenceEstimate
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from cje.checks import check_seed
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
 from cje.survival.experiment.config import ScenarioName
@@ -125,7 +126,7 @@ def simulate_survival(
     if scenario not in get_args(ScenarioName):
         raise CJEError("unknown scenario", where="scenario", value=scenario,
                        hint=f"use one of {', '.join(get_args(ScenarioName))}")  # fmt: skip
-    rng = np.random.default_rng(seed)
+    rng = check_seed(seed)
     columns = N_CATEGORICAL if scenario == "categorical" else N_PREDICTIVE + N_NOISE
     z = gaussian_copula(n, columns, correlation, rng)
     x, log_risk = _COVARIATES[scenario](z, rng)
