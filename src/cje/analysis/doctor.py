@@ -17,7 +17,7 @@ from cje.data import Dataset, read
 from cje.data.folds import get_folds
 from cje.data.opening import open_file
 from cje.data.sampler import LOG_RATIO_CLIP
-from cje.data.sources import open_sources
+from cje.data.sources import Opened, open_sources
 from cje.diagnostics import (
     calibration_fit,
     judge_biases,
@@ -119,13 +119,16 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     position column and the response's text are read too, for the search for judge biases.
     """
     name = str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else "data"
-    numbers, position, response = _extra_columns(source)
+    opened = (
+        None if isinstance(source, Dataset) else open_sources(source, reading.pop("policy", None))
+    )
+    numbers, position, response = _extra_columns(source, opened)
     large = response is not None and _is_large(source)
     if isinstance(source, Dataset):
         data = source
     else:
         data = read(
-            source,
+            opened,
             covariates=tuple(numbers),
             groups=tuple(position),
             text=bool(response and not numbers and not large),
@@ -175,13 +178,12 @@ def _first_lengths(source: Any, column: str, n_rows: int) -> FloatArray:
     return out
 
 
-def _extra_columns(source: Any) -> tuple[list[str], list[str], str | None]:
+def _extra_columns(source: Any, opened: Opened | None) -> tuple[list[str], list[str], str | None]:
     """Numeric length columns, position columns, and the column of the response's text."""
-    if isinstance(source, Dataset):
+    if opened is None:
         kept = None if source.response is None else "response"
         return list(source.covariates), list(source.groups), kept
-    sources, _ = open_sources(source, None)
-    leaves = sources[0].table.leaves()
+    leaves = opened.sources[0].table.leaves()
     numbers = [
         leaf.display
         for leaf in leaves

@@ -44,7 +44,8 @@ def leaves_of_schema(schema: pl.Schema, *, untyped: bool = False) -> list[Leaf]:
 
 
 def _leaves(path: tuple[str, ...], dtype: pl.DataType, untyped: bool) -> Iterator[Leaf]:
-    yield Leaf(path, frozenset() if untyped else frozenset({_kind(dtype)}))
+    kinds = {_kind(dtype)} | ({"fraction"} if dtype.is_float() or dtype.is_decimal() else set())
+    yield Leaf(path, frozenset() if untyped else frozenset(kinds))
     if isinstance(dtype, pl.Struct) and len(path) < 4:
         for child in dtype.fields:
             inner = child.dtype if isinstance(child.dtype, pl.DataType) else child.dtype()
@@ -144,7 +145,7 @@ def _to_number(series: pl.Series, parse_text: bool) -> Converted:
         number = text.cast(pl.Float64, strict=False)
         wrong = (number.is_null() & text.is_not_null()).to_numpy()
         return number, wrong, "is text, not a number"
-    what = "is text, not a number" if dtype == pl.String else f"is {dtype}, not a number"
+    what = f"is {_called(dtype)}, not a number"
     return _nothing(series, pl.Float64()), series.is_not_null().to_numpy(), what
 
 
@@ -179,7 +180,15 @@ def _to_name(series: pl.Series) -> Converted:
         whole, wrong, what = _to_whole(series, False)
         return whole.cast(pl.String), wrong, what
     wrong = series.is_not_null().to_numpy()
-    return _nothing(series, pl.String()), wrong, f"is {dtype}, not text or a whole number"
+    what = f"is {_called(dtype)}, not text or a whole number"
+    return _nothing(series, pl.String()), wrong, what
+
+
+def _called(dtype: pl.DataType) -> str:
+    """A type as messages call it on every path."""
+    kind = _kind(dtype)
+    named = {"list": "a list", "struct": "an object", "bool": "true/false"}
+    return named.get(kind, "text" if dtype == pl.String else f"a {str(dtype).lower()}")
 
 
 def _nothing(series: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -78,8 +78,8 @@ _NEVER_GUESS = ("judge_score", "oracle_label")
 class Leaf:
     """A place in a source: column name, then names of nested fields; and the types seen there.
 
-    `kinds` is a subset of number, bool, text, list, struct, null; empty where nothing is known
-    (a CSV column before it is parsed).
+    `kinds` is a subset of number, fraction (a number written with a point), bool, text, list,
+    struct, null; empty where nothing is known (a CSV column before it is parsed).
     """
 
     path: tuple[str, ...]
@@ -101,7 +101,7 @@ class Leaf:
 
     def only(self, *kinds: str) -> bool:
         """Whether every type seen is one of `kinds` (or null, or nothing is known)."""
-        return self.kinds <= {*kinds, "null"}
+        return self.kinds - {"fraction", "null"} <= set(kinds)
 
 
 @dataclass(frozen=True)
@@ -219,11 +219,11 @@ class _Resolver:
     def _place(self, role: str, leaf: Leaf) -> None:
         """Put a leaf in its role; objects and lists become families of columns."""
         family = _FAMILIES.get(role)
-        if "list" in leaf.kinds and family is not None:
+        if "list" in leaf.kinds and leaf.only("list") and family is not None:
             self._claim(f"{family}_list", leaf)
             return
         children = [child for child in self.leaves if child.path[:-1] == leaf.path]
-        if "struct" in leaf.kinds and children:
+        if "struct" in leaf.kinds and leaf.only("struct") and children:
             if role == "judge_score" and {"mean"} <= {child.path[-1] for child in children}:
                 for child in children:
                     name = {"mean": "judge_score", "variance": "judge_variance"}.get(child.path[-1])

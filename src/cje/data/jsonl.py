@@ -1,67 +1,65 @@
-"""JSON Lines: polars where the file is sound, line by line where it is not."""
+"""JSON Lines: polars where the file is sound, line by line where it is not.
+
+Every row decides which fields there are, and of which types: a label may start anywhere.
+"""
 
 from __future__ import annotations
 
-import json
-import mmap
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, path_expression
-from cje.data.fields import SYNONYMS, Leaf, Plan, kind_of
-from cje.data.opening import open_file
+from cje.data.blocks import lines_of, map_blocks
+from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, leaves_of_schema, path_expression
+from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.json_checks import claimed_kinds
+from cje.data.parsing import parse_json, parse_marked
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
-from cje.data.sniff import MAX_LINE_BYTES
 from cje.data.tables import Loaded
 from cje.errors import CJEError
 
 __all__ = ["JsonlTable"]
 
-_HEAD_LINES = 300
-_PLACES = 24  # stretches of the file looked at beyond its head, for fields that appear late
-_STRETCH_BYTES = 32768
-_LINES_A_PLACE = 20
-_USUAL_LABELS = ("oracle_label", "human_label", "human_score", "gold_label")
-_UTF8_HINT = "save the file as UTF-8, or pass skip_bad_rows=True to drop and count such rows"
+_UTF8_HINT = "save the file as UTF-8, or pass skip_bad_rows=True to skip such rows and count them"
+
+
+class _NeedsCare(Exception):
+    """The fast reader would settle something in silence: read line by line."""
 
 
 class JsonlTable:
-    """A JSON Lines file; `leaves` samples it, `load` reads the columns of a plan."""
+    """A JSON Lines file; `leaves` surveys all rows, `load` reads the columns of a plan."""
 
     notes: tuple[str, ...] = ()
 
     def __init__(self, path: Path, name: str, skip_bytes: int = 0) -> None:
         self.path, self.name, self._skip = path, name, skip_bytes
+        self._survey: LeafSurvey | None = None
 
     def leaves(self) -> list[Leaf]:
-        """Fields seen in the head of the file and in stretches spread over the rest."""
-        survey = LeafSurvey()
-        objects = 0
-        for line in self._sampled_lines():
-            row = _object(line)
-            if row is not None:
-                survey.see(row)
-                objects += 1
-        if not objects:
-            self._explain_no_objects()
-        self._see_late_labels(survey)
-        return survey.leaves()
+        """Every field that any row has, with the types of its values."""
+        if self._survey is None:
+            survey = LeafSurvey()
+            for found in map_blocks(self.path, self.name, self._skip, _survey_block):
+                survey.add(found)
+            if not survey.leaves():
+                self._explain_no_objects()
+            self._survey = survey
+        return self._survey.leaves()
 
     def first(self) -> Mapping[str, Any] | None:
-        """The first object of the file; None where the first line is none."""
-        for line in self._lines():
+        """The first object of the file; None where the first line is not an object."""
+        for line in lines_of(self.path, self.name, self._skip):
             if line.strip():
                 return _object(line)
         return None
 
     def objects(self) -> list[Mapping[str, Any]]:
         """All objects, for files of other tools, which are small; the first bad line raises."""
-        return [row for _, row in self._objects(BadRows(skip=False))]
+        return [row for _, row in self._objects(BadRows(skip=False), parse_json)]
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
         paths = set(plan.columns.values())
@@ -69,25 +67,22 @@ class JsonlTable:
             return self._careful(plan, bad)  # a field that is a value here and an object there
         try:
             raw = self._fast(plan)
-        except (*POLARS_FAILURES, UnicodeDecodeError):
+        except (*POLARS_FAILURES, UnicodeDecodeError, _NeedsCare):
             return self._careful(plan, bad)
         return Loaded.from_frame(raw, plan, bad, self.name, self._row_name)
 
     # ---- the fast path ----------------------------------------------------------------------
 
     def _fast(self, plan: Plan) -> pl.DataFrame:
-        schema = _nested_schema(
-            {path: _wanted_type(column, plan) for column, path in plan.columns.items()}
-        )
-        with open_file(self.path) as stream:
-            source: Any = stream
-            if self._skip:
-                stream.seek(self._skip)
-                source = stream.read()
-            raw = pl.scan_ndjson(source, schema=schema).collect()
-        return raw.select(
-            path_expression(path).alias(column) for column, path in plan.columns.items()
-        )
+        kinds = {leaf.path: leaf.kinds for leaf in self.leaves()}
+        types = {
+            path: _wanted_type(column, plan, kinds.get(path, frozenset()))
+            for column, path in plan.columns.items()
+        }
+        if not types:
+            raise _NeedsCare
+        reader = _BlockReader(plan, types)
+        return pl.concat(map_blocks(self.path, self.name, self._skip, reader.read), rechunk=True)
 
     # ---- the careful path -------------------------------------------------------------------
 
@@ -95,26 +90,26 @@ class JsonlTable:
         numbers: list[int] = []
 
         def rows() -> Iterator[Mapping[str, Any]]:
-            for number, row in self._objects(bad):
+            for number, row in self._objects(bad, parse_marked):
                 numbers.append(number)
                 yield row
 
         frame, good = rows_frame(rows(), plan, bad, lambda i: f"{self.name}, row {numbers[i]}")
         return Loaded(frame, good, lambda i: f"row {numbers[i]}")
 
-    def _objects(self, bad: BadRows) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Line number and object of every sound line; blank lines are no rows."""
-        for number, line in enumerate(self._lines(), start=1):
+    def _objects(self, bad: BadRows, parse: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Line number and object of every sound line; blank lines are ignored."""
+        for number, line in enumerate(lines_of(self.path, self.name, self._skip), start=1):
             if not line.strip():
                 continue
             where = f"{self.name}, row {number}"
             try:
-                row = json.loads(line.decode("utf-8"))
+                row = parse(line.decode("utf-8"))
             except UnicodeDecodeError as error:
                 wrong = line[error.start :][:20]
                 bad.found("the line is not UTF-8", where=where, value=wrong, hint=_UTF8_HINT)
                 continue
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 bad.found(
                     f"the line is not valid JSON ({_reason(line, error)})",
                     where=where,
@@ -124,67 +119,11 @@ class JsonlTable:
             if isinstance(row, dict):
                 yield number, row
             else:
-                hint = "JSON Lines has one object a line; a JSON array belongs in a .json file"
+                hint = "JSON Lines has one object per line; a JSON array belongs in a .json file"
                 bad.found("the line is not a JSON object", where=where, value=row, hint=hint)
 
-    def _lines(self) -> Iterator[bytes]:
-        with self.path.open("rb") as stream:
-            stream.seek(self._skip)
-            number = 0
-            while line := stream.readline(MAX_LINE_BYTES + 1):
-                number += 1
-                if len(line) > MAX_LINE_BYTES:
-                    raise CJEError(
-                        f"a line is longer than {MAX_LINE_BYTES // 2**20} MB",
-                        where=f"{self.name}, row {number}",
-                        value=line[:40],
-                        hint="JSON Lines has one object a line: check what wrote this file",
-                    )
-                yield line
-
-    # ---- sampling ----------------------------------------------------------------------------
-
-    def _sampled_lines(self) -> Iterator[bytes]:
-        size = self.path.stat().st_size
-        with self.path.open("rb") as stream:
-            stream.seek(self._skip)
-            for _ in range(_HEAD_LINES):
-                line = stream.readline(MAX_LINE_BYTES + 1)
-                if not line:
-                    return
-                yield line
-            start = stream.tell()
-            places = min(_PLACES, (size - start) // _STRETCH_BYTES)
-            for place in range(1, places + 1):
-                stream.seek(start + (size - start) * place // places - _STRETCH_BYTES)
-                yield from stream.read(_STRETCH_BYTES).split(b"\n")[-_LINES_A_PLACE:]
-
-    def _see_late_labels(self, survey: LeafSurvey) -> None:
-        """Survey the first labelled row, where no sampled row has a label.
-
-        Labels may start anywhere; searching for the quoted name is much cheaper than parsing.
-        """
-        names = ("oracle_label", *SYNONYMS["oracle_label"])
-        seen = [leaf for leaf in survey.leaves() if leaf.path[-1] in names]
-        if any(not leaf.only("null") for leaf in seen):
-            return
-        wanted = dict.fromkeys([*(leaf.path[-1] for leaf in seen), *_USUAL_LABELS])
-        with (
-            self.path.open("rb") as stream,
-            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
-        ):
-            for name in wanted:
-                found = re.search(rb'"%s"\s*:\s*[^n\s]' % name.encode(), content)
-                if found is None:
-                    continue
-                start = content.rfind(b"\n", 0, found.start()) + 1
-                end = content.find(b"\n", found.start())
-                row = _object(content[start : end if end >= 0 else len(content)])
-                if row is not None:
-                    survey.see(row)
-
     def _explain_no_objects(self) -> None:
-        for _ in self._objects(BadRows(skip=False)):  # raises at the first line that is none
+        for _ in self._objects(BadRows(skip=False), parse_marked):  # raises at the first bad line
             return
         raise CJEError("the file is empty", where=self.name, hint="it has only blank lines")
 
@@ -193,33 +132,94 @@ class JsonlTable:
     def _row_name(self, index: int) -> str:
         """The line on which the index-th object stands (blank lines count as lines)."""
         seen = -1
-        for number, line in enumerate(self._lines(), start=1):
+        for number, line in enumerate(lines_of(self.path, self.name, self._skip), start=1):
             seen += bool(line.strip())
             if seen == index:
                 return f"row {number}"
         return f"row {index + 1}"
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
-    """The object on a line; None where there is none (`load` tells why, with its number)."""
+class _BlockReader:
+    """Reads the columns of a plan from one block, or raises where that takes more care."""
+
+    def __init__(self, plan: Plan, types: Mapping[tuple[str, ...], pl.DataType]) -> None:
+        self._select = [path_expression(p).alias(column) for column, p in plan.columns.items()]
+        self._types = types
+        self._schema = _nested_schema(types)
+        self._names = {name for path in types for name in path}
+
+    def read(self, block: bytes) -> pl.DataFrame:
+        kinds = claimed_kinds(block, self._names)
+        if kinds is None:
+            raise _NeedsCare
+        for path, dtype in self._types.items():
+            parents = frozenset().union(*(kinds[name] for name in path[:-1]))
+            if not _agrees(kinds[path[-1]], dtype) or not parents <= {"struct", "null"}:
+                raise _NeedsCare
+        if block.isspace():
+            return pl.DataFrame(schema=self._schema).select(self._select)
+        return pl.scan_ndjson(block, schema=self._schema).select(self._select).collect()
+
+
+def _agrees(found: frozenset[str], dtype: pl.DataType) -> bool:
+    """Whether polars reads values of these kinds as the careful path does."""
+    found = found - {"null"}
+    if isinstance(dtype, pl.List):
+        return found <= {"list"}
+    if dtype == pl.Boolean:
+        return found <= {"bool"}
+    if dtype == pl.String:
+        return found <= {"text"}
+    return found <= {"number"}
+
+
+def _wanted_type(column: str, plan: Plan, kinds: frozenset[str]) -> pl.DataType:
+    """The type to read a column as; raises where the rows disagree about it."""
+    kind = kind_of(column)
+    if column in plan.bools:
+        return pl.Boolean()
+    if kind in ("name", "text") and "number" in kinds:
+        # whole numbers become text as they stand; 1.0 and 1.5 need a look, and so do mixtures
+        if "fraction" in kinds or "text" in kinds:
+            raise _NeedsCare
+        return pl.Int64()
+    if kind == "number" and kinds <= {"text", "null"} and "text" in kinds:
+        return pl.String()
+    return CANONICAL_TYPES[kind]
+
+
+def _survey_block(block: bytes) -> LeafSurvey:
+    """The fields of one block: from polars' schema of all its rows, else row by row."""
+    survey = LeafSurvey()
+    if block.isspace():
+        return survey
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+        schema = pl.scan_ndjson(block, infer_schema_length=None).collect_schema()
+    except POLARS_FAILURES:
+        for line in block.splitlines():
+            row = _object(line)
+            if row is not None:
+                survey.see(row)
+        return survey
+    for leaf in leaves_of_schema(schema):
+        survey.add_leaf(leaf)
+    return survey
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """The object on a line; None where there is none (`load` says why, with its number)."""
+    try:
+        row = parse_marked(line)
+    except ValueError:
         return None
     return row if isinstance(row, dict) else None
 
 
 def _reason(line: bytes, error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
     text = line.strip()
     if text.startswith((b"{", b"[")) and not text.endswith((b"}", b"]")):
         return "it breaks off before its end: the file may be truncated"
     return str(error).split(":")[0].lower()
-
-
-def _wanted_type(column: str, plan: Plan) -> pl.DataType:
-    return pl.Boolean() if column in plan.bools else CANONICAL_TYPES[kind_of(column)]
 
 
 def _nested_schema(types: Mapping[tuple[str, ...], pl.DataType]) -> dict[str, pl.DataType]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from cje.data.sniff import MAX_LINE_BYTES
 from cje.errors import CJEError
 
-__all__ = ["RepeatedKey", "csv_lines", "csv_records", "parse_json"]
+__all__ = ["Ambiguous", "RepeatedKey", "csv_lines", "csv_records", "parse_json", "parse_marked"]
 
 
 class RepeatedKey(ValueError):
@@ -36,6 +37,33 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text, object_pairs_hook=_unique)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+class Ambiguous(dict[str, Any]):
+    """A JSON object in which the keys `repeated` occur more than once."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+def parse_marked(text: str | bytes) -> Any:
+    """As `parse_json`, but an object with repeated keys is an `Ambiguous`, for its reader to judge.
+
+    A field that nobody reads may be ambiguous; one that is read may not.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_marked)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _marked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    counts = Counter(key for key, _ in pairs)
+    marked = Ambiguous(found)
+    marked.repeated = frozenset(key for key, count in counts.items() if count > 1)
+    return marked
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ exactly which value is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -15,13 +16,23 @@ import polars as pl
 
 from cje.data.convert import CANONICAL_TYPES
 from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.parsing import Ambiguous
 from cje.data.problems import BadRows
 from cje.kernels.arrays import BoolArray
 
 __all__ = ["LeafSurvey", "rows_frame"]
 
 _MAX_DEPTH = 4
-_PLAIN = {type(None): "null", bool: "bool", float: "number", int: "number", str: "text"}
+_PLAIN: Mapping[type, frozenset[str]] = {
+    type(None): frozenset({"null"}),
+    bool: frozenset({"bool"}),
+    float: frozenset({"number", "fraction"}),
+    int: frozenset({"number"}),
+    str: frozenset({"text"}),
+    dict: frozenset({"struct"}),
+    list: frozenset({"list"}),
+}
+_EMPTY: Mapping[str, Any] = {}
 
 
 class LeafSurvey:
@@ -31,80 +42,190 @@ class LeafSurvey:
         self._kinds: dict[tuple[str, ...], set[str]] = {}
 
     def see(self, row: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
+        """One row."""
         for name, value in row.items():
             here = (*path, str(name))
-            kinds = self._kinds.setdefault(here, set())
-            kind = _PLAIN.get(type(value)) or _other_kind(value)
-            kinds.add(kind)
-            if kind == "struct" and len(here) < _MAX_DEPTH:
+            kinds = kinds_of(value)
+            self._kinds.setdefault(here, set()).update(kinds)
+            if "struct" in kinds and len(here) < _MAX_DEPTH:
                 self.see(value, here)
+
+    def see_all(self, rows: Sequence[Mapping[str, Any]], path: tuple[str, ...] = ()) -> None:
+        """All rows, column by column: a type is looked at once per column, not per row."""
+        shapes = dict.fromkeys(map(tuple, rows))
+        for name in dict.fromkeys(name for shape in shapes for name in shape):
+            here = (*path, str(name))
+            values = [row.get(name) for row in rows]
+            kinds = self._kinds.setdefault(here, set())
+            for type_ in set(map(type, values)):
+                usual = _PLAIN.get(type_)
+                kinds |= usual or kinds_of(next(v for v in values if type(v) is type_))
+            if "struct" in kinds and len(here) < _MAX_DEPTH:
+                self.see_all([v for v in values if isinstance(v, Mapping)], here)
+
+    def add(self, other: LeafSurvey) -> None:
+        """What another survey saw."""
+        for path, kinds in other._kinds.items():
+            self._kinds.setdefault(path, set()).update(kinds)
+
+    def add_leaf(self, leaf: Leaf) -> None:
+        """One field with its kinds."""
+        self._kinds.setdefault(leaf.path, set()).update(leaf.kinds)
 
     def leaves(self) -> list[Leaf]:
         return [Leaf(path, frozenset(kinds)) for path, kinds in self._kinds.items()]
 
 
-def _other_kind(value: Any) -> str:
+def kinds_of(value: Any) -> frozenset[str]:
+    """What a value is, for the columns it may fill."""
+    plain = _PLAIN.get(type(value))
+    if plain is not None:
+        return plain
+    if is_missing(value):
+        return _PLAIN[type(None)]
     if isinstance(value, Mapping):
-        return "struct"
+        return _PLAIN[dict]
     if isinstance(value, bool | np.bool_):
-        return "bool"
-    if isinstance(value, int | float | np.number | Decimal):
-        return "number"
-    return "text" if isinstance(value, str) else "list"
+        return _PLAIN[bool]
+    if isinstance(value, int | np.integer):
+        return _PLAIN[int]
+    if isinstance(value, float | np.number | Decimal):
+        return _PLAIN[float]
+    return _PLAIN[str] if isinstance(value, str) else _PLAIN[list]
+
+
+def is_missing(value: Any) -> bool:
+    """None, and the missing values of pandas and NumPy that are not floats."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value is np.ma.masked
 
 
 def rows_frame(
     rows: Iterable[Mapping[str, Any]], plan: Plan, bad: BadRows, where: Callable[[int], str]
 ) -> tuple[pl.DataFrame, BoolArray]:
     """The canonical frame of `rows`, and a mask of the rows without a problem."""
-    readers = [
-        (column, path, _READERS[kind_of(column)], column in plan.bools)
-        for column, path in plan.columns.items()
-    ]
-    values: dict[str, list[Any]] = {column: [] for column in plan.columns}
-    good: list[bool] = []
-    for i, row in enumerate(rows):
-        fine = True
-        for column, path, reader, bools in readers:
-            value = look_up(row, path)
-            try:
-                values[column].append(None if value is None else reader(value, bools))
-            except _WrongValue as wrong:
-                fine = False
-                values[column].append(None)
+    columns = _gathered(rows, list(plan.columns.values()))
+    n = len(next(iter(columns.values()), ()))
+    good = np.ones(n, dtype=bool)
+    series = []
+    for column, path in plan.columns.items():
+        kind, bools = kind_of(column), column in plan.bools
+        values = columns[path]
+        found = _at_once(values, kind)
+        if found is None:
+            found, wrong = _one_by_one(values, kind, bools)
+            for row, what in wrong.items():
+                good[row] = False
+                value = values[row]
                 bad.found(
-                    f"{column} {wrong}", where=f"{where(i)}, field '{'.'.join(path)}'", value=value
+                    f"{column} {what}",
+                    where=f"{where(row)}, field '{'.'.join(path)}'",
+                    value=... if isinstance(value, _Unreadable) else value,
                 )
-        good.append(fine)
-    frame = pl.DataFrame(
-        {
-            column: pl.Series(column, items, dtype=CANONICAL_TYPES[kind_of(column)])
-            for column, items in values.items()
+        series.append(found.alias(column))
+    return pl.DataFrame(series), good
+
+
+def _gathered(
+    rows: Iterable[Mapping[str, Any]], paths: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, ...], list[Any]]:
+    """The values at each path, one list per path; a stream of rows is gone through once."""
+    if isinstance(rows, list) and all(type(row) is dict for row in rows):
+        return {
+            path: [row.get(path[0]) for row in rows]
+            if len(path) == 1
+            else [look_up(row, path) for row in rows]
+            for path in paths
         }
-    )
-    return frame, np.array(good, dtype=bool)
+    columns: dict[tuple[str, ...], list[Any]] = {path: [] for path in paths}
+    for row in rows:
+        for path, values in columns.items():
+            values.append(look_up(row, path))
+    return columns
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    """Stands for a value that cannot be looked up; `why` completes "<column> ..."."""
+
+    why: str
 
 
 def look_up(row: Any, path: Sequence[str]) -> Any:
     """The value at a nested path, or None where any step is absent."""
-    for name in path:
+    for i, name in enumerate(path):
         if not isinstance(row, Mapping):
-            return None
+            if is_missing(row):
+                return None
+            above = ".".join(path[:i])
+            return _Unreadable(f"cannot be read: '{above}' is not an object in this row")
+        if isinstance(row, Ambiguous) and name in row.repeated:
+            return _Unreadable("occurs twice in one object")
         row = row.get(name)
     return row
+
+
+def _at_once(values: list[Any], kind: str) -> pl.Series | None:
+    """The column where all values are of the usual types; None where one needs a look."""
+    types = set(map(type, values)) - {type(None)}
+    try:
+        if kind == "number" and types <= {float, int}:
+            return pl.Series(values, dtype=pl.Float64)
+        if kind == "whole" and types <= {int}:
+            return pl.Series(values, dtype=pl.Int64)
+        if kind in ("name", "text"):
+            if types <= {str}:
+                return pl.Series(values, dtype=pl.String)
+            if types <= {int}:
+                return pl.Series(values, dtype=pl.Int64).cast(pl.String)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        return None  # half a surrogate pair, or a number beyond 64 bits
+    return None
+
+
+def _one_by_one(values: list[Any], kind: str, bools: bool) -> tuple[pl.Series, dict[int, str]]:
+    """The column value by value, and what is wrong with which."""
+    reader = _READERS[kind]
+    out: list[Any] = [None] * len(values)
+    wrong: dict[int, str] = {}
+    for i, value in enumerate(values):
+        if is_missing(value):
+            continue
+        try:
+            out[i] = reader(value, bools)
+        except _WrongValue as error:
+            wrong[i] = str(error)
+    return pl.Series(out, dtype=CANONICAL_TYPES[kind]), wrong
 
 
 class _WrongValue(Exception):
     """The value does not fit its column; the text completes the sentence "<column> ..."."""
 
 
+def _refuse_unreadable(value: Any) -> None:
+    if isinstance(value, _Unreadable):
+        raise _WrongValue(value.why)
+
+
+def _called(value: Any) -> str:
+    """The kind of a value, as messages call it on every path."""
+    kinds = kinds_of(value)
+    if isinstance(value, bool | np.bool_):
+        return "true/false"
+    if "struct" in kinds:
+        return "an object"
+    if isinstance(value, list | tuple | np.ndarray):
+        return "a list"
+    return f"a {type(value).__name__}"
+
+
 def _number(value: Any, bools: bool) -> float:
+    _refuse_unreadable(value)
     if isinstance(value, bool | np.bool_) and not bools:
         raise _WrongValue("is true/false, not a number")
     if isinstance(value, str):
         raise _WrongValue("is text, not a number")
     if not isinstance(value, bool | np.bool_ | int | float | np.number | Decimal):
-        raise _WrongValue(f"is a {type(value).__name__}, not a number")
+        raise _WrongValue(f"is {_called(value)}, not a number")
     try:
         return float(value)
     except (OverflowError, ValueError, TypeError):
@@ -119,6 +240,7 @@ def _whole(value: Any, bools: bool) -> int:
 
 
 def _name(value: Any, bools: bool) -> str:
+    _refuse_unreadable(value)
     if isinstance(value, str):
         try:
             value.encode("utf-8")
@@ -126,13 +248,14 @@ def _name(value: Any, bools: bool) -> str:
             raise _WrongValue("holds half of a surrogate pair, which is not text") from None
         return value
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-        raise _WrongValue(f"is a {type(value).__name__}, not text or a whole number")
+        raise _WrongValue(f"is {_called(value)}, not text or a whole number")
     if isinstance(value, int | np.integer):
         return str(int(value))
     return str(_whole(value, bools))
 
 
 def _numbers(value: Any, bools: bool) -> list[float | None]:
+    _refuse_unreadable(value)
     if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
         raise _WrongValue("is not a list of numbers")
     return [None if item is None else _number(item, bools) for item in value]

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -20,7 +20,7 @@ from cje.data.sniff import FORMATS, check_content, file_format
 from cje.data.tables import CsvTable, FrameTable, ParquetTable, RowsTable, Table, csv_header
 from cje.errors import CJEError
 
-__all__ = ["Source", "open_sources"]
+__all__ = ["Opened", "Source", "open_sources"]
 
 _MAX_JSON_BYTES = 2**30
 
@@ -32,11 +32,20 @@ class Source:
         self.table, self.policy, self.explicit = table, policy, explicit
 
 
-def open_sources(given: Any, policy: str | None) -> tuple[list[Source], list[str]]:
+class Opened(NamedTuple):
+    """Sources that were opened before: `read` takes them as they are, without a second survey."""
+
+    sources: list[Source]
+    notes: list[str]
+
+
+def open_sources(given: Any, policy: str | None) -> Opened:
     """Tables for a path, folder, frame, list of dicts, list of paths or mapping policy -> those.
 
     Returns the sources and notes about files left aside.
     """
+    if isinstance(given, Opened):
+        return given
     notes: list[str] = []
     if isinstance(given, Mapping):
         sources = _from_mapping(given, policy, notes)
@@ -49,7 +58,7 @@ def open_sources(given: Any, policy: str | None) -> tuple[list[Source], list[str
     else:
         table = _memory_table(given, policy or "the data")
         sources = [Source(table, policy or "policy", explicit=policy is not None)]
-    return sources, notes
+    return Opened(sources, notes)
 
 
 def _is_sequence_of_paths(given: Any) -> bool:

@@ -70,14 +70,15 @@ class RowsTable:
         self.rows, self.name, self.notes = rows, name, tuple(notes)
 
     def leaves(self) -> list[Leaf]:
+        if set(map(type, self.rows)) != {dict}:
+            for i, row in enumerate(self.rows):
+                if not isinstance(row, Mapping):
+                    raise CJEError(
+                        "a row must be a dict", where=f"{self.name}, row {i}", value=row,
+                        hint="pass a list of dicts, a data frame or a path",
+                    )  # fmt: skip
         survey = LeafSurvey()
-        for i, row in enumerate(self.rows):
-            if not isinstance(row, Mapping):
-                raise CJEError(
-                    "a row must be a dict", where=f"{self.name}, row {i}", value=row,
-                    hint="pass a list of dicts, a data frame or a path",
-                )  # fmt: skip
-            survey.see(row)
+        survey.see_all(self.rows)
         return survey.leaves()
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
