@@ -32,6 +32,7 @@ from cje.estimators.offpolicy.rewards import MIN_LABELS
 from cje.inference import Finding, Severity
 from cje.kernels.arrays import FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
+from cje.terminal import safe
 
 __all__ = ["Capability", "Diagnosis", "examine", "examine_together"]
 
@@ -109,7 +110,7 @@ class Diagnosis:
             lines += [f"  {c.estimator}: {c.unblock}" for c in blocked]
         lines += ["", "findings" if self.findings else "no findings"]
         lines += [f"  {finding}" for finding in self.findings]
-        return "\n".join(lines)
+        return "\n".join(safe(line) for line in lines)
 
 
 def examine(source: Any, **reading: Any) -> Diagnosis:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cje.errors import CJEError
+from cje.terminal import console as safe_console
+from cje.terminal import safe, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -51,7 +53,7 @@ def analyze(
         str, typer.Option(help="A second row for one policy and prompt: error, or draws.")
     ] = "error",
     skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Drop bad rows, counted, instead of stopping.")
+        bool, typer.Option("--skip-bad-rows", help="Skip invalid rows and report how many.")
     ] = False,
     same_as_logging: Annotated[
         list[str] | None,
@@ -104,14 +106,14 @@ def analyze(
         estimator_options={"same_as_logging": same_as_logging} if same_as_logging else None,
     )
     if as_json:
-        typer.echo(result.to_json(influence=False))
+        say(result.to_json(influence=False))
     else:
         _show(result)
     if save is not None:  # after the answer is shown: a wrong path does not cost it
         result.to_json(save)
     if report is not None:
         result.to_html(report)
-        typer.echo(f"report: {report}", err=True)
+        say(f"report: {report}", err=True, lines=False)
     raise typer.Exit(2 if _has_finding(result) else 0)
 
 
@@ -121,25 +123,23 @@ def _has_finding(result: EstimationResult) -> bool:
 
 
 def _show(result: EstimationResult) -> None:
-    from rich.console import Console
-
     from cje.results.text import tables
 
-    console = Console(highlight=False)
+    console = safe_console()
     if not console.is_terminal:  # a pipe or a file has no width: do not cut the columns
-        console = Console(highlight=False, width=max(console.width, 140))
+        console = safe_console(width=max(console.width, 140))
     for index, table in enumerate(tables(result)):
         if index:
             console.print()
-        console.print(table.title, markup=False, style="bold")
+        console.print(safe(table.title), style="bold")
         console.print(_drawn(table))
         if table.foot:
-            console.print(table.foot, markup=False)
+            console.print(safe(table.foot))
     for finding in result.all_findings():
-        console.print(str(finding), markup=False, style=_STYLE[str(finding.severity)])
+        console.print(safe(finding), style=_STYLE[str(finding.severity)])
     for source, notes in result.metadata.get("reading", {}).items():
         for note in notes:  # a guessed scale or column decides every number above
-            console.print(f"[read] {source}: {note}", markup=False, style="dim")
+            console.print(safe(f"[read] {source}: {note}"), style="dim")
 
 
 _STYLE = {"info": "dim", "warning": "yellow", "refuse": "bold red"}
@@ -151,7 +151,7 @@ def _drawn(text: TextTable) -> RenderableType:
 
     table = Table(box=None, pad_edge=False)
     for index, name in enumerate(text.columns):
-        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=index > 0)
+        table.add_column(safe(name), justify="left" if index == 0 else "right", no_wrap=index > 0)
     for row in text.rows:
-        table.add_row(*(Text(cell) for cell in row))  # Text: names are data, never markup
+        table.add_row(*(Text(safe(cell)) for cell in row))  # Text: names are data, never markup
     return table

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from cje.terminal import console as safe_console
+from cje.terminal import safe
 
 __all__ = ["demo"]
 
@@ -23,7 +25,7 @@ def demo(
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     result, rows = run_demo(out, make_reporter())
-    console = Console(highlight=False)
+    console = safe_console()
     console.print(
         f"\n{result.n_rows} logged responses, scored by a biased, noisy judge; "
         f"{result.first.metadata['n_labels']['near']} of them have an oracle label.\n"
@@ -32,7 +34,7 @@ def demo(
     console.print(_estimates(rows))
     for row in rows:
         if row.refused is not None:
-            console.print(f"'{row.policy}' is refused, not guessed: {row.refused}.")
+            console.print(safe(f"'{row.policy}' is refused, not guessed: {row.refused}."))
     claimed = [row for row in rows if row.refused is None]
     covered = sum(row.covered for row in claimed)
     console.print(
@@ -50,7 +52,7 @@ def _weights(rows: list[dict[str, Any]]) -> Table:
         table.add_column(name, justify="left" if name == "target policy" else "right")
     for row in rows:
         table.add_row(
-            row["policy"],
+            safe(row["policy"]),
             f"{row['mean']:.3f}",
             f"{row['max']:.2f}",
             f"{row['ess_share'] * row['n']:.0f} of {row['n']} ({100 * row['ess_share']:.1f}%)",
@@ -65,8 +67,10 @@ def _estimates(rows: list[Any]) -> Table:
     for row in rows:
         verdict = "contains the truth" if row.covered else "misses the truth"
         if row.refused is not None:
-            table.add_row(row.policy, "-", "-", f"{row.truth:.4f}", "refused by the gate")
+            table.add_row(safe(row.policy), "-", "-", f"{row.truth:.4f}", "refused by the gate")
         else:
             interval = f"{row.low:.4f} to {row.high:.4f}"
-            table.add_row(row.policy, f"{row.estimate:.4f}", interval, f"{row.truth:.4f}", verdict)
+            table.add_row(
+                safe(row.policy), f"{row.estimate:.4f}", interval, f"{row.truth:.4f}", verdict
+            )
     return table

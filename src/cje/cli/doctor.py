@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from cje.terminal import say
+
 __all__ = ["doctor"]
 
 
@@ -30,8 +32,8 @@ def doctor(
     if len(logged) == 1:
         found = [d if d is logged[0] else examine_together(d, logged[0]) for d in found]
     if as_json:
-        typer.echo(json.dumps([d.to_dict() for d in found], indent=2))
+        say(json.dumps([d.to_dict() for d in found], indent=2))
     else:
-        typer.echo("\n\n".join(d.summary() for d in found))
+        say("\n\n".join(d.summary() for d in found))
     if any(d.findings for d in found):
         raise typer.Exit(2)

@@ -10,10 +10,11 @@ import typer
 from cje.cli.analyze import analyze
 from cje.cli.demo import demo
 from cje.cli.doctor import doctor
+from cje.cli.ending import run_to_the_end
 from cje.cli.plan import plan
 from cje.cli.run import resume, run, status, validate
 from cje.cli.survival import app as survival_app
-from cje.errors import CJEError
+from cje.terminal import say
 
 app = typer.Typer(
     name="cje",
@@ -34,9 +35,9 @@ def _root(
         from cje._clash import clash_message
         from cje._version import version_report
 
-        typer.echo(version_report())
+        say(version_report())
         if clash := clash_message():
-            typer.echo(clash, err=True)
+            say(clash, err=True)
         raise typer.Exit
 
 
@@ -56,18 +57,8 @@ _UsageProblem: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ ==
 
 
 def main() -> None:
-    """Entry point: a CJEError or a usage error is one message, without a traceback, exit code 1."""
-    try:
-        code = app(standalone_mode=False)
-    except CJEError as error:
-        typer.echo(f"error: {error}", err=True)
-        code = 1
-    except _UsageProblem as error:
-        error.show()
-        code = 1
-    except typer.Abort:
-        code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+    """Entry point: every command ends in words and a documented exit code (`cje.cli.ending`)."""
+    sys.exit(run_to_the_end(lambda: app(standalone_mode=False), _UsageProblem, typer.Abort))
 
 
 if __name__ == "__main__":

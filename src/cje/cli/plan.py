@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cje.errors import CJEError
+from cje.terminal import say
 
 if TYPE_CHECKING:
     from cje.analysis.label_plan import Goal, UnitCosts
@@ -61,10 +62,10 @@ def plan(
         found, text, page = _from_assumptions(
             goal, costs, sd, r2, correlation, policies, max_prompts
         )
-    typer.echo(json.dumps(found, indent=2) if as_json else text)
+    say(json.dumps(found, indent=2) if as_json else text)
     if report is not None:
         page.to_html(report)
-        typer.echo(f"report: {report}", err=True)
+        say(f"report: {report}", err=True, lines=False)
 
 
 def _goal(

@@ -7,10 +7,12 @@ from typing import Any
 
 import typer
 
+from cje.terminal import say
+
 __all__ = ["resume", "run", "status", "validate"]
 
 CONFIG = typer.Argument(..., help="The run's YAML file.")
-LIMIT = typer.Option(None, "--limit", min=1, help="Only the first contexts: a trial.")
+LIMIT = typer.Option(None, "--limit", min=1, help="Process only the first N contexts.")
 EXECUTOR = typer.Option(None, "--executor", help="local or ray, instead of the file's choice.")
 
 
@@ -29,10 +31,11 @@ def run(
     try:
         result = CJEPipeline(settings, reporter=reporter).run()
     except KeyboardInterrupt:
-        typer.echo("stopped; run the same command again to go on", err=True)
+        say("stopped; run the same command again to resume", err=True)
         raise typer.Exit(130) from None
-    typer.echo(result.summary())
-    typer.echo(f"\nfiles: {settings.work_dir / 'result'}; look at report.html there in a browser")
+    say(result.summary())
+    say()
+    say(f"files: {settings.work_dir / 'result'}; open report.html there in a browser", lines=False)
 
 
 def resume(
@@ -56,7 +59,7 @@ def status(config: Path = CONFIG) -> None:
     from cje.pipeline.config import load_config
     from cje.pipeline.status import read_status
 
-    typer.echo(read_status(load_config(config).work_dir).text())
+    say(read_status(load_config(config).work_dir).text())
 
 
 def validate(
@@ -76,14 +79,14 @@ def validate(
     settings = _load(config, limit, None)
     check_estimators(settings)
     checks = list(check_keys(settings)) if offline else preflight(settings)
-    typer.echo(f"ok   configuration: {config}")
+    say(f"ok   configuration: {config}", lines=False)
     for check in checks:
-        typer.echo(check.text())
+        say(check.text(), lines=False)
     path = settings.work_dir / "store.sqlite"
     plan = make_plan(settings, CallStore(path, read_only=True) if path.is_file() else None)
-    typer.echo(plan.text())
+    say(plan.text())
     for line in _over_budget(settings, plan):
-        typer.echo(line)
+        say(line)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from cje.terminal import console, say
+
 app = typer.Typer(help="Calibration of survival models.", no_args_is_help=True)
 
 
@@ -14,7 +16,7 @@ def example() -> None:
     """Print a configuration file to start from."""
     from cje.survival.experiment.config import EXAMPLE
 
-    typer.echo(EXAMPLE, nl=False)
+    say(EXAMPLE, end="")
 
 
 @app.command()
@@ -24,7 +26,6 @@ def run(
     processes: int | None = typer.Option(None, min=1, help="Processes; overrides the file."),
 ) -> None:
     """Simulate, fit, evaluate and write CSV tables and figures; finished runs are not repeated."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     from cje.survival.experiment import load_config, run_experiment
@@ -33,10 +34,10 @@ def run(
     changes = {"out": out, "processes": processes}
     settings = settings.model_copy(update={k: v for k, v in changes.items() if v is not None})
     columns = ("runs", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=console(stderr=True)) as bar:
         task = bar.add_task("runs", total=None)
         paths = run_experiment(
             settings, on_progress=lambda done, total: bar.update(task, completed=done, total=total)
         )
     for path in paths.values():
-        typer.echo(str(path))
+        say(path, lines=False)

@@ -10,6 +10,9 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from cje.terminal import console as safe_console
+from cje.terminal import safe
+
 __all__ = ["BarProgress", "LineProgress", "Moment", "NoProgress", "Reporter", "make_reporter"]
 
 
@@ -92,7 +95,8 @@ class LineProgress:
     def close(self) -> None: ...
 
     def _say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        self._stream.write(safe(text) + "\n")
+        self._stream.flush()
 
 
 class BarProgress:
@@ -105,7 +109,7 @@ class BarProgress:
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}", markup=False),
-            console=console or Console(stderr=True),
+            console=console or safe_console(stderr=True),
         )
         self._tasks: dict[str, TaskID] = {}
         self._began = 0.0
@@ -113,7 +117,7 @@ class BarProgress:
 
     def start(self, stage: str, total: int) -> None:
         self._began = time.monotonic()
-        self._tasks[stage] = self._progress.add_task(stage, total=total, note="")
+        self._tasks[stage] = self._progress.add_task(safe(stage), total=total, note="")
 
     def update(self, stage: str, moment: Moment) -> None:
         note = moment.text(time.monotonic() - self._began)
@@ -127,7 +131,7 @@ class BarProgress:
         self._progress.update(task, completed=total, note=note)
 
     def note(self, text: str) -> None:
-        self._progress.console.print(text, markup=False, highlight=False)
+        self._progress.console.print(safe(text))
 
     def close(self) -> None:
         self._progress.stop()

@@ -9,6 +9,7 @@ from cje.errors import CJEError
 from cje.pipeline.lock import is_locked
 from cje.pipeline.manifest import read_manifest
 from cje.pipeline.store import CallStore, RecipeTotals
+from cje.terminal import safe
 
 __all__ = ["RunStatus", "read_status"]
 
@@ -28,20 +29,23 @@ class RunStatus:
     cost: float
 
     def text(self) -> str:
-        """In plain words."""
+        """State, stages, calls and money, one line each."""
         state = "running" if self.running else "finished" if self.finished else "not finished"
         lines = [
             f"state: {state}; {self.rows} rows, {self.errors} with an error",
-            f"stages done: {', '.join(self.stages) or 'none'}",
+            f"stages done: {safe(', '.join(self.stages)) or 'none'}",
             f"attempts so far: {self.calls}, cost {self.cost:.4f}",
         ]
         for t in self.totals:
             who = t.identity.get("model") or t.identity.get("provider") or t.identity.get("oracle")
             lines.append(
-                f"  {t.stage} ({who}): {t.calls} calls finished, {t.prompt_tokens} tokens in, "
-                f"{t.completion_tokens} out, cost {t.cost:.4f}"
+                f"  {safe(t.stage)} ({safe(who)}): {t.calls} calls finished, "
+                f"{t.prompt_tokens} tokens in, {t.completion_tokens} out, cost {t.cost:.4f}"
             )
-        lines += [f"  given up in {stage}: {reason}, {n}" for stage, reason, n in self.failures]
+        lines += [
+            f"  given up in {safe(stage)}: {safe(reason)}, {n}"
+            for stage, reason, n in self.failures
+        ]
         return "\n".join(lines)
 
 

@@ -7,11 +7,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from cje.errors import CJEError
 from cje.models.call_errors import BadOutputError
 from cje.models.endpoint_config import EndpointConfig
+from cje.terminal import safe
 
 __all__ = ["PolicyConfig", "ScoringForm", "render_prompt"]
 
@@ -60,6 +61,13 @@ class PolicyConfig(EndpointConfig):
     order: int = Field(3, ge=1, le=8)
     smoothing: float = Field(1.0, gt=0)
     boost: dict[str, float] | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _one_line(cls, value: str) -> str:
+        if safe(value) != value:
+            raise ValueError("a policy's name must be one line of visible characters")
+        return value
 
     @property
     def eos_text(self) -> str | None:

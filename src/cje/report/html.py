@@ -9,6 +9,7 @@ neither run nor send anything.
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 import math
@@ -103,9 +104,11 @@ def _write(path: Path, page: str) -> None:
     A page can hold prompts and responses. A new file gets the permissions that the user's umask
     gives any file, a replaced one keeps its own, and neither is ever wider while it is written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
     made = False
     try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         kept = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(temporary, flags, 0o666 if kept is None else kept)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cje.results.result import EstimationResult
+from cje.terminal import safe
 
 __all__ = ["TextTable", "describe", "tables"]
 
@@ -24,12 +24,12 @@ def describe(result: EstimationResult) -> str:
     """Estimates, paired differences, subgroups and findings, ready to print."""
     parts = []
     for table in tables(result):
-        parts += [table.title, _columns(table)]
+        parts += [safe(table.title), _columns(table)]
         if table.foot:
-            parts.append(table.foot)
+            parts.append(safe(table.foot))
     findings = result.all_findings()
     if findings:
-        parts.append("findings\n" + "\n".join(f"  {finding}" for finding in findings))
+        parts.append("findings\n" + "\n".join(f"  {safe(finding)}" for finding in findings))
     return "\n\n".join(parts)
 
 
@@ -127,7 +127,7 @@ def _marks(row: dict[str, object]) -> str:
 
 
 def _columns(table: TextTable) -> str:
-    lines: list[Sequence[str]] = [table.columns, *table.rows]
+    lines = [[safe(cell) for cell in row] for row in (table.columns, *table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

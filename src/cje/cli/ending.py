@@ -1,0 +1,100 @@
+"""How a command ends: words for a person, a code for a script, never a traceback.
+
+========  =========================================================================
+0         done, and nothing to report beyond information
+1         it could not be done: the message says why, and what to do
+2         done, with a finding to read (`cje analyze`, `cje doctor`)
+130       stopped by Ctrl-C; what was finished is kept
+141       the program that read the output has closed it (as ``| head`` does)
+========  =========================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from cje.errors import CJEError
+from cje.terminal import OutputClosedError, never_fail_to_encode, safe, say
+
+__all__ = ["EXIT_CLOSED", "EXIT_ERROR", "EXIT_STOPPED", "run_to_the_end"]
+
+EXIT_ERROR, EXIT_STOPPED, EXIT_CLOSED = 1, 130, 141
+
+
+def run_to_the_end(
+    command: Callable[[], Any], usage_error: type[Exception], abort: type[BaseException]
+) -> int:
+    """Run `command` and return its exit code; whatever it raises ends in words.
+
+    Parameters
+    ----------
+    command : callable
+        Returns an exit code, or anything else for 0.
+    usage_error, abort : exception types
+        How the command-line library reports wrong options, and an interrupted prompt.
+    """
+    never_fail_to_encode()
+    try:
+        code = command()
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except (BrokenPipeError, OutputClosedError):
+        _give_up_output()
+        return EXIT_CLOSED
+    except (KeyboardInterrupt, abort):
+        say("stopped", err=True)
+        return EXIT_STOPPED
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # polars' panics are no Exceptions
+        try:
+            say(_message(error, usage_error), err=True, lines=False)
+        except (OSError, OutputClosedError):
+            _give_up_output()
+        return EXIT_ERROR
+
+
+def _message(error: BaseException, usage_error: type[Exception]) -> str:
+    if isinstance(error, CJEError):
+        return f"error: {error}"
+    if isinstance(error, usage_error):
+        said = getattr(error, "format_message", lambda: str(error))()
+        return f"error: {said} (`--help` shows the options)"
+    if isinstance(error, OSError) and error.strerror:
+        place = f" [{error.filename}]" if error.filename else ""
+        return f"error: {error.strerror[:1].lower()}{error.strerror[1:]}{place}"
+    if isinstance(error, MemoryError):
+        return "error: this needs more memory than the machine has. What to do: use less data"
+    return (
+        f"error: unexpected {type(error).__name__}: {_first_line(error)}. This is a defect of cje. "
+        f"What to do: report it{_details(error)}"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "no message")[:300]
+
+
+def _details(error: BaseException) -> str:
+    """Write the traceback to a private file; returns where, for the message."""
+    try:
+        handle, path = tempfile.mkstemp(prefix="cje-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write("command: " + safe(" ".join(sys.argv)) + "\n\n")
+            file.writelines(traceback.format_exception(error))
+    except OSError:
+        return ""
+    return f", with the details in {path}"
+
+
+def _give_up_output() -> None:
+    """Send what is still buffered nowhere: Python would complain about it at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # no real stream behind it
+        return
