@@ -12,14 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
+from cje.kernels.root import concave_maximum
 
 __all__ = [
     "CoxFit",
+    "LateEntry",
     "RiskSets",
     "cox_baseline",
     "cox_fit",
     "cox_hazard_influence",
     "cox_score_residuals",
+    "cox_slope",
     "risk_sets",
 ]
 
@@ -41,6 +44,15 @@ class RiskSets(NamedTuple):
     group_time: FloatArray  # per group: its time
     reach: IntArray  # per sorted row: number of deaths at or before its time
     tied: bool
+    late: LateEntry | None = None  # None: every row is at risk from the start
+
+
+class LateEntry(NamedTuple):
+    """Where rows that enter late join the risk sets: at risk at u where entry < u <= time."""
+
+    order: IntArray  # sorted positions, by entry
+    starts: IntArray  # per death: first position of `order` that has not entered yet
+    missed: IntArray  # per sorted row: number of deaths at or before its entry
 
 
 class CoxFit(NamedTuple):
@@ -53,8 +65,23 @@ class CoxFit(NamedTuple):
     iterations: int
 
 
-def risk_sets(time: FloatArray, event: BoolArray) -> RiskSets:
-    """Sort once and describe every risk set."""
+def risk_sets(
+    time: FloatArray,
+    event: BoolArray,
+    entry: FloatArray | None = None,
+    strata: IntArray | None = None,
+) -> RiskSets:
+    """Sort once and describe every risk set.
+
+    Parameters
+    ----------
+    entry : array (n,), optional
+        Time from which each row is under observation.
+    strata : array of int (n,), optional
+        Only rows of one stratum share risk sets. `group_time` is then not a time.
+    """
+    if strata is not None:
+        time, entry = _one_after_another(time, entry, strata)
     order = np.argsort(time)  # ties are treated alike, so the faster unstable sort will do
     t, e = time[order], event[order]
     deaths = np.flatnonzero(e)
@@ -67,9 +94,28 @@ def risk_sets(time: FloatArray, event: BoolArray) -> RiskSets:
     starts = np.searchsorted(t, death_time, side="left")
     reach = np.searchsorted(death_time, t, side="right")
     tied = bool(len(first) < len(deaths))
+    late = None
+    if entry is not None:
+        begin = entry[order]
+        by_entry = np.argsort(begin)
+        late = LateEntry(
+            by_entry,
+            np.searchsorted(begin[by_entry], death_time, side="left"),
+            np.searchsorted(death_time, begin, side="right"),
+        )
     return RiskSets(
-        order, t, e, deaths, starts, fraction, group, first, death_time[first], reach, tied
+        order, t, e, deaths, starts, fraction, group, first, death_time[first], reach, tied, late
     )
+
+
+def _one_after_another(
+    time: FloatArray, entry: FloatArray | None, strata: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Times and entries by rank, each stratum's after all of the one before it."""
+    distinct, rank = np.unique(time, return_inverse=True)
+    offset = strata.astype(np.float64) * (len(distinct) + 1)
+    begin = np.zeros(len(time)) if entry is None else np.searchsorted(distinct, entry, side="right")
+    return offset + rank + 1.0, offset + begin
 
 
 class _Terms(NamedTuple):
@@ -83,6 +129,16 @@ class _Terms(NamedTuple):
 
 def _suffix(values: FloatArray) -> FloatArray:
     return np.cumsum(values[::-1], axis=0)[::-1]
+
+
+def _at_risk(sets: RiskSets, values: FloatArray) -> FloatArray:
+    """Sum of `values` over each death's risk set."""
+    total = _suffix(values)[sets.starts]
+    if sets.late is None:
+        return np.asarray(total)
+    pad = np.zeros((1, *values.shape[1:]))
+    outside = np.concatenate((_suffix(values[sets.late.order]), pad))[sets.late.starts]
+    return np.asarray(total - outside)
 
 
 def _group_sum(sets: RiskSets, values: FloatArray) -> FloatArray:
@@ -104,7 +160,9 @@ def _terms(sets: RiskSets, eta: FloatArray, w: FloatArray | None) -> _Terms:
     risk = np.exp(np.maximum(eta - shift, -300.0))
     if w is not None:
         risk = risk * w
-    denominator = _suffix(risk)[sets.starts]
+    denominator = _at_risk(sets, risk)
+    if sets.late is not None:  # a difference of sums: no smaller than the deaths in it
+        denominator = np.maximum(denominator, _group_sum(sets, risk[sets.deaths]))
     weight = np.ones(len(sets.deaths)) if w is None else w[sets.deaths]
     if sets.tied:
         denominator = denominator - sets.fraction * _group_sum(sets, risk[sets.deaths])
@@ -117,19 +175,22 @@ def _terms(sets: RiskSets, eta: FloatArray, w: FloatArray | None) -> _Terms:
 def _means(sets: RiskSets, x: FloatArray, terms: _Terms) -> FloatArray:
     """Weighted covariate mean over each death's (Efron) risk set, (deaths, p)."""
     rx = terms.risk[:, None] * x
-    top = _suffix(rx)[sets.starts]
+    top = _at_risk(sets, rx)
     if sets.tied:
         top = top - sets.fraction[:, None] * _group_sum(sets, rx[sets.deaths])
     return np.asarray(top / terms.denominator[:, None])
 
 
 def _accumulate(sets: RiskSets, increments: FloatArray) -> FloatArray:
-    """Per sorted row: the increments of all deaths up to its time, less Efron's share of its own.
+    """Per sorted row: the increments of all deaths while it is at risk, less Efron's share of its own.
 
     A tied death belongs to the l-th term of its group with factor 1 - l/d only.
     """
     pad = np.zeros((1, *increments.shape[1:]))
-    total = np.concatenate((pad, np.cumsum(increments, axis=0)))[sets.reach]
+    running = np.concatenate((pad, np.cumsum(increments, axis=0)))
+    total = running[sets.reach]
+    if sets.late is not None:
+        total = total - running[sets.late.missed]
     if sets.tied:
         share = sets.fraction.reshape((-1,) + (1,) * (increments.ndim - 1)) * increments
         total[sets.deaths] -= _group_sum(sets, share)
@@ -209,6 +270,29 @@ def cox_fit(
             converged = True
             break
     return CoxFit(beta, information, value, converged, iterations)
+
+
+def cox_slope(
+    x: FloatArray, sets: RiskSets, w: FloatArray | None = None
+) -> tuple[float, float, bool]:
+    """The maximum for one covariate, its information, and whether it is finite.
+
+    The score is monotone, so that its root is bracketed: a Newton step never leaves the bracket,
+    and a root far out, where the likelihood is nearly flat, is found too.
+    """
+    z = (x - x.mean())[sets.order]
+    weight = None if w is None else w[sets.order]
+    mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
+    total = float(mass @ z[sets.deaths])
+    both = np.column_stack((z, z * z))
+
+    def score(beta: float) -> tuple[float, float]:
+        terms = _terms(sets, beta * z, weight)
+        means = _means(sets, both, terms)
+        gradient = total - float(terms.weight @ means[:, 0])
+        return gradient, float(terms.weight @ (means[:, 1] - means[:, 0] ** 2))
+
+    return concave_maximum(score, limit=250.0 / (float(np.ptp(z)) or 1.0))
 
 
 def _solve(matrix: FloatArray, vector: FloatArray) -> FloatArray:

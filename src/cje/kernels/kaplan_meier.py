@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.kernels.arrays import BoolArray, FloatArray
+from cje.kernels.incidence import incidence_influence
 
 __all__ = [
     "StepFunction",
@@ -97,41 +98,39 @@ def km_influence(
     derivative : array (n, m)
         The infinitesimal jackknife (Jaeckel 1972); each column sums, with the weights, to zero.
     """
-    times, deaths, at_risk = _counts(time, event, w)
-    survival = StepFunction(times, _product_limit(deaths, at_risk), 1.0)
-    left = at_risk - deaths
-    safe = left > 1e-12 * at_risk.max()  # where all at risk die, S is 0 and its derivative too
-    own = np.divide(1.0, left, out=np.zeros_like(left), where=safe)
-    rate = np.divide(deaths * own, at_risk, out=np.zeros_like(left), where=safe)
-    path = np.concatenate(([0.0], np.cumsum(rate)))
-    position = np.searchsorted(times, time, side="left")
-    s = survival.at(horizon)
-    derivative = np.empty((len(time), len(horizon)))
-    for j, t in enumerate(horizon):
-        stop = np.searchsorted(times, t, side="right")
-        hazard = path[np.minimum(position + 1, stop)]
-        jump = np.where(event & (time <= t), own[position], 0.0)
-        derivative[:, j] = -s[j] * (jump - hazard)
-    return s, derivative
+    incidence, derivative = incidence_influence(time, event, event, horizon, w)
+    return 1.0 - incidence, -derivative
 
 
 def pseudo_observations(
-    time: FloatArray, event: BoolArray, horizon: float, w: FloatArray | None = None
+    time: FloatArray,
+    event: BoolArray,
+    horizon: float,
+    w: FloatArray | None = None,
+    interest: BoolArray | None = None,
 ) -> FloatArray:
-    r"""Jackknife pseudo-observations of the risk F(t) = 1 - S(t), one per subject.
+    r"""Jackknife pseudo-observations of the risk F(t), one per subject.
 
     :math:`\theta_i = F(t) + W\,\partial F(t)/\partial w_i`, the infinitesimal-jackknife form:
     it is defined for weights, equals the leave-one-out form up to O(1/n), has weighted mean
-    exactly F(t), and is the indicator ``T <= t`` where nobody is censored before t.
+    exactly F(t), and is the indicator of an event by t where nobody is censored before t.
+
+    Parameters
+    ----------
+    event : array of bool
+        Events of any kind.
+    interest : array of bool, optional
+        Events of interest (default: all of `event`); F is then their cumulative incidence.
 
     References
     ----------
     Andersen, Klein & Rosthoj (2003), Biometrika 90. Parner, Andersen & Overgaard (2023) for the
     infinitesimal form.
     """
-    survival, derivative = km_influence(time, event, np.array([horizon]), w)
+    chosen = event if interest is None else interest
+    incidence, derivative = incidence_influence(time, event, chosen, np.array([horizon]), w)
     total = float(len(time)) if w is None else float(w.sum())
-    return np.asarray((1.0 - survival[0]) - total * derivative[:, 0])
+    return np.asarray(incidence[0] + total * derivative[:, 0])
 
 
 def censoring_influence(
