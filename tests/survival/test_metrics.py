@@ -76,7 +76,7 @@ def test_naive_ici_is_the_seed_formula() -> None:
     assert mine.findings[0].code == "naive-ici"
 
 
-def test_censoring_that_follows_the_risk_is_said_and_cox_rcs_withstands_it() -> None:
+def test_censoring_that_follows_the_risk_is_reported_and_conditional_methods_withstand_it() -> None:
     ratios, pseudo, spline = [], [], []
     for seed in range(12):
         r = dependent_censoring(seed)
@@ -92,13 +92,21 @@ def test_censoring_that_follows_the_risk_is_said_and_cox_rcs_withstands_it() -> 
         )
         for result in (at_horizon, broken, *others):
             assert [f.code for f in result.findings] == ["censoring-depends-on-risk"]
-            assert "cox_rcs" in result.findings[0].action
+            assert "method='conditional'" in result.findings[0].action
         ratios.append(float(at_horizon))
         pseudo.append(float(broken))
         rcs = integrated_calibration_index(r.at_horizon, time, event, method="cox_rcs")
-        assert rcs.findings == ()
         spline.append(float(rcs))
         assert 1.0 in calibration_in_the_large(r.own, event, level=0.999).interval
+        local = integrated_calibration_index(r.at_horizon, time, event, method="conditional")
+        assert local.findings == ()
+        assert float(local) < 0.06
+        assert (
+            1.0
+            in observed_expected_at_horizon(
+                r.at_horizon, time, event, method="conditional", level=0.999
+            ).interval
+        )
     assert 0.70 < np.mean(ratios) < 0.83
     assert np.mean(pseudo) > 3 * np.mean(spline)
     assert np.mean(spline) < 0.025

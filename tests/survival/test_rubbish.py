@@ -33,7 +33,7 @@ from cje.survival import (
     time_dependent_auc,
     uno_c,
 )
-from cje.survival.result import logit_interval
+from cje.survival.result import Spread, logit_interval
 from tests.robustness.fuzzing import fuzz
 
 N = 40
@@ -56,8 +56,9 @@ def test_bad_follow_up_is_refused_by_name(metric: Callable[..., Any]) -> None:
         metric(SURVIVAL, np.where(np.arange(N) == 3, -1.0, TIME), EVENT)
     with pytest.raises(CJEError, match=r"finite.*row 5"):
         metric(SURVIVAL, np.where(np.arange(N) == 5, np.nan, TIME), EVENT)
+    strict = {"strict": True} if metric is calibration_slope else {}
     with pytest.raises(CJEError, match="no events"):
-        metric(SURVIVAL, TIME, np.zeros(N))
+        metric(SURVIVAL, TIME, np.zeros(N), **strict)
     with pytest.raises(CJEError, match="must be 0"):
         metric(SURVIVAL, TIME, np.full(N, 2))
     with pytest.raises(CJEError, match="one value per row"):
@@ -90,9 +91,9 @@ def test_oe_counts_exact_zeros_and_ones() -> None:
     assert result.details["n_survival_one"] == 2
     assert {f.code for f in result.findings} == {"survival-zero", "survival-one"}
     with pytest.raises(CJEError, match="expects no events"):
-        calibration_in_the_large(np.ones(3), np.ones(3))
+        calibration_in_the_large(np.ones(3), np.ones(3), strict=True)
     with pytest.raises(CJEError, match="no events"):
-        calibration_in_the_large([0.5, 0.5], [0, 0])
+        calibration_in_the_large([0.5, 0.5], [0, 0], strict=True)
     with pytest.raises(CJEError, match="unknown expectation"):
         calibration_in_the_large([0.5, 0.5], [1, 1], expected="half")  # type: ignore[arg-type]
 
@@ -186,16 +187,19 @@ def test_unknown_choices_are_refused() -> None:
         harrell_c(SURVIVAL, TIME, EVENT, level=1.0)
 
 
-def _calls(survival: Any, time: Any, event: Any, score: Any) -> list[Callable[[], Any]]:
+def _calls(
+    survival: Any, time: Any, event: Any, score: Any, strict: bool = True
+) -> list[Callable[[], Any]]:
     return [
-        lambda: calibration_in_the_large(survival, event),
+        lambda: calibration_in_the_large(survival, event, strict=strict),
         lambda: d_calibration(survival, event),
-        lambda: calibration_slope(score, time, event),
+        lambda: calibration_slope(score, time, event, strict=strict),
         lambda: harrell_c(score, time, event),
         lambda: uno_c(score, time, event),
         lambda: integrated_calibration_index(survival, time, event),
         lambda: integrated_calibration_index(survival, time, event, method="ipcw"),
         lambda: integrated_calibration_index(survival, time, event, method="cox_rcs"),
+        lambda: integrated_calibration_index(survival, time, event, method="conditional"),
         lambda: observed_expected_at_horizon(survival, time, event),
         lambda: brier_score(survival, time, event),
         lambda: time_dependent_auc(score, time, event),
@@ -307,7 +311,7 @@ def test_from_survival_needs_rows_and_a_time() -> None:
 
 def test_the_interval_of_a_share_near_its_end_is_finite() -> None:
     for value, se in ((1e-300, 1.0), (0.5, 1e300), (1 - 1e-16, 1.0), (5e-324, 0.5)):
-        low, high = logit_interval(value, se, 0.95, 3)
+        low, high = logit_interval(value, Spread(se, math.inf, np.zeros(2)), 0.95, 3)
         assert 0.0 <= low <= high <= 1.0
 
 

@@ -37,6 +37,7 @@ def concordance_pairs(
     risk: FloatArray,
     w: FloatArray | None = None,
     v: FloatArray | None = None,
+    entry: FloatArray | None = None,
 ) -> PairCounts:
     r"""Concordant, tied and comparable pairs.
 
@@ -50,7 +51,11 @@ def concordance_pairs(
     v : array, optional
         Weight of a pair through its first subject, such as :math:`\hat G(T_i-)^{-2}` (Uno); 0
         leaves the subject out as a first subject.
+    entry : array, optional
+        Delayed entry: j must also be at risk at the event, :math:`e_j<T_i`.
     """
+    if entry is not None:
+        return _of_those_present(time, event, risk, w, v, entry)
     n = len(time)
     weight = np.ones(n) if w is None else w
     first_weight = np.where(event, 1.0 if v is None else v, 0.0)
@@ -76,6 +81,30 @@ def concordance_pairs(
     back = np.empty(n, dtype=np.intp)
     back[order] = np.arange(n)
     return PairCounts(*(np.asarray(column[back], dtype=np.float64) for column in out))
+
+
+def _of_those_present(
+    time: FloatArray, event: BoolArray, risk: FloatArray, w: FloatArray | None,
+    v: FloatArray | None, entry: FloatArray,
+) -> PairCounts:  # fmt: skip
+    """All pairs less those whose second subject enters at or after the event.
+
+    Each row gets a shadow that leaves at its entry, with negative weight: its pairs are those to be
+    taken away.
+    """
+    n = len(time)
+    weight = np.ones(n) if w is None else w
+    first = np.ones(n) if v is None else v
+    both = concordance_pairs(
+        np.concatenate((time, entry)),
+        np.concatenate((event, np.zeros(n, dtype=bool))),
+        np.concatenate((risk, risk)),
+        np.concatenate((weight, -weight)),
+        np.concatenate((first, np.zeros(n))),
+    )
+    lead = [column[:n] for column in both[:3]]
+    partner = [column[:n] - column[n:] for column in both[3:]]
+    return PairCounts(*lead, *partner)
 
 
 def _end_of_tied_deaths(t: FloatArray, e: BoolArray) -> IntArray:

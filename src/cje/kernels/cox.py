@@ -11,48 +11,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cje.kernels.arrays import BoolArray, FloatArray, IntArray
+from cje.kernels.arrays import FloatArray
+from cje.kernels.risk_sets import (
+    RiskSets,
+    accumulate,
+    at_risk,
+    group_mean,
+    group_sum,
+    risk_sets,
+)
 from cje.kernels.root import concave_maximum
 
 __all__ = [
     "CoxFit",
-    "LateEntry",
     "RiskSets",
     "cox_baseline",
     "cox_fit",
     "cox_hazard_influence",
+    "cox_partial_likelihood",
     "cox_score_residuals",
     "cox_slope",
+    "cox_time_score",
     "risk_sets",
 ]
-
-
-class RiskSets(NamedTuple):
-    """Rows sorted by time, and where each death's risk set begins.
-
-    A "death" is an event row; deaths at one time form a tied group.
-    """
-
-    order: IntArray  # row of the input at each sorted position
-    time: FloatArray  # sorted
-    event: BoolArray  # sorted
-    deaths: IntArray  # sorted positions of the events
-    starts: IntArray  # per death: first sorted position still at risk
-    fraction: FloatArray  # per death: Efron's l/d
-    group: IntArray  # per death: its tied group
-    group_first: IntArray  # per group: index (into deaths) of its first member
-    group_time: FloatArray  # per group: its time
-    reach: IntArray  # per sorted row: number of deaths at or before its time
-    tied: bool
-    late: LateEntry | None = None  # None: every row is at risk from the start
-
-
-class LateEntry(NamedTuple):
-    """Where rows that enter late join the risk sets: at risk at u where entry < u <= time."""
-
-    order: IntArray  # sorted positions, by entry
-    starts: IntArray  # per death: first position of `order` that has not entered yet
-    missed: IntArray  # per sorted row: number of deaths at or before its entry
 
 
 class CoxFit(NamedTuple):
@@ -65,59 +46,6 @@ class CoxFit(NamedTuple):
     iterations: int
 
 
-def risk_sets(
-    time: FloatArray,
-    event: BoolArray,
-    entry: FloatArray | None = None,
-    strata: IntArray | None = None,
-) -> RiskSets:
-    """Sort once and describe every risk set.
-
-    Parameters
-    ----------
-    entry : array (n,), optional
-        Time from which each row is under observation.
-    strata : array of int (n,), optional
-        Only rows of one stratum share risk sets. `group_time` is then not a time.
-    """
-    if strata is not None:
-        time, entry = _one_after_another(time, entry, strata)
-    order = np.argsort(time)  # ties are treated alike, so the faster unstable sort will do
-    t, e = time[order], event[order]
-    deaths = np.flatnonzero(e)
-    death_time = t[deaths]
-    new = np.concatenate(([True], death_time[1:] != death_time[:-1]))[: len(deaths)]
-    group = np.cumsum(new) - 1
-    first = np.flatnonzero(new)
-    size = np.diff(np.append(first, len(deaths)))
-    fraction = (np.arange(len(deaths)) - first[group]) / size[group]
-    starts = np.searchsorted(t, death_time, side="left")
-    reach = np.searchsorted(death_time, t, side="right")
-    tied = bool(len(first) < len(deaths))
-    late = None
-    if entry is not None:
-        begin = entry[order]
-        by_entry = np.argsort(begin)
-        late = LateEntry(
-            by_entry,
-            np.searchsorted(begin[by_entry], death_time, side="left"),
-            np.searchsorted(death_time, begin, side="right"),
-        )
-    return RiskSets(
-        order, t, e, deaths, starts, fraction, group, first, death_time[first], reach, tied, late
-    )
-
-
-def _one_after_another(
-    time: FloatArray, entry: FloatArray | None, strata: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Times and entries by rank, each stratum's after all of the one before it."""
-    distinct, rank = np.unique(time, return_inverse=True)
-    offset = strata.astype(np.float64) * (len(distinct) + 1)
-    begin = np.zeros(len(time)) if entry is None else np.searchsorted(distinct, entry, side="right")
-    return offset + rank + 1.0, offset + begin
-
-
 class _Terms(NamedTuple):
     """Quantities at one value of the linear predictor, all in sorted order."""
 
@@ -127,46 +55,19 @@ class _Terms(NamedTuple):
     shift: float
 
 
-def _suffix(values: FloatArray) -> FloatArray:
-    return np.cumsum(values[::-1], axis=0)[::-1]
-
-
-def _at_risk(sets: RiskSets, values: FloatArray) -> FloatArray:
-    """Sum of `values` over each death's risk set."""
-    total = _suffix(values)[sets.starts]
-    if sets.late is None:
-        return np.asarray(total)
-    pad = np.zeros((1, *values.shape[1:]))
-    outside = np.concatenate((_suffix(values[sets.late.order]), pad))[sets.late.starts]
-    return np.asarray(total - outside)
-
-
-def _group_sum(sets: RiskSets, values: FloatArray) -> FloatArray:
-    """Sum over each tied group, given back per death."""
-    return np.add.reduceat(values, sets.group_first, axis=0)[sets.group]
-
-
-def _group_mean(sets: RiskSets, values: FloatArray) -> FloatArray:
-    """Mean over each tied group, given back per death: tied deaths are treated alike."""
-    if not sets.tied:
-        return values
-    size = np.diff(np.append(sets.group_first, len(sets.deaths)))[sets.group]
-    return np.asarray(_group_sum(sets, values).T / size).T
-
-
 def _terms(sets: RiskSets, eta: FloatArray, w: FloatArray | None) -> _Terms:
     shift = float(eta.max())
     # a floor far below any real risk: late risk sets must not underflow to nothing
     risk = np.exp(np.maximum(eta - shift, -300.0))
     if w is not None:
         risk = risk * w
-    denominator = _at_risk(sets, risk)
+    denominator = at_risk(sets, risk)
     if sets.late is not None:  # a difference of sums: no smaller than the deaths in it
-        denominator = np.maximum(denominator, _group_sum(sets, risk[sets.deaths]))
+        denominator = np.maximum(denominator, group_sum(sets, risk[sets.deaths]))
     weight = np.ones(len(sets.deaths)) if w is None else w[sets.deaths]
     if sets.tied:
-        denominator = denominator - sets.fraction * _group_sum(sets, risk[sets.deaths])
-        weight = _group_mean(sets, weight)
+        denominator = denominator - sets.fraction * group_sum(sets, risk[sets.deaths])
+        weight = group_mean(sets, weight)
     # a resampled row may carry weight 0, and so may a whole risk set: it then counts for nothing
     denominator = np.where(weight > 0, denominator, 1.0)
     return _Terms(risk, weight, denominator, shift)
@@ -175,26 +76,10 @@ def _terms(sets: RiskSets, eta: FloatArray, w: FloatArray | None) -> _Terms:
 def _means(sets: RiskSets, x: FloatArray, terms: _Terms) -> FloatArray:
     """Weighted covariate mean over each death's (Efron) risk set, (deaths, p)."""
     rx = terms.risk[:, None] * x
-    top = _at_risk(sets, rx)
+    top = at_risk(sets, rx)
     if sets.tied:
-        top = top - sets.fraction[:, None] * _group_sum(sets, rx[sets.deaths])
+        top = top - sets.fraction[:, None] * group_sum(sets, rx[sets.deaths])
     return np.asarray(top / terms.denominator[:, None])
-
-
-def _accumulate(sets: RiskSets, increments: FloatArray) -> FloatArray:
-    """Per sorted row: the increments of all deaths while it is at risk, less Efron's share of its own.
-
-    A tied death belongs to the l-th term of its group with factor 1 - l/d only.
-    """
-    pad = np.zeros((1, *increments.shape[1:]))
-    running = np.concatenate((pad, np.cumsum(increments, axis=0)))
-    total = running[sets.reach]
-    if sets.late is not None:
-        total = total - running[sets.late.missed]
-    if sets.tied:
-        share = sets.fraction.reshape((-1,) + (1,) * (increments.ndim - 1)) * increments
-        total[sets.deaths] -= _group_sum(sets, share)
-    return np.asarray(total)
 
 
 def _log_likelihood(sets: RiskSets, eta: FloatArray, w: FloatArray | None, terms: _Terms) -> float:
@@ -252,7 +137,7 @@ def cox_fit(
         iterations += 1
         means = _means(sets, z, terms)
         gradient = death_sum - terms.weight @ means - ridge * beta
-        rows = terms.risk * _accumulate(sets, terms.weight / terms.denominator)
+        rows = terms.risk * accumulate(sets, terms.weight / terms.denominator)
         information = (z.T * rows) @ z - (means.T * terms.weight) @ means + penalty
         step = _solve(information, gradient)
         decrement = float(gradient @ step)
@@ -270,6 +155,15 @@ def cox_fit(
             converged = True
             break
     return CoxFit(beta, information, value, converged, iterations)
+
+
+def cox_partial_likelihood(
+    x: FloatArray, sets: RiskSets, beta: FloatArray, w: FloatArray | None = None
+) -> float:
+    """Log partial likelihood at `beta` (Efron)."""
+    eta = (x - x.mean(axis=0))[sets.order] @ beta
+    weight = None if w is None else w[sets.order]
+    return _log_likelihood(sets, eta, weight, _terms(sets, eta, weight))
 
 
 def cox_slope(
@@ -292,7 +186,9 @@ def cox_slope(
         gradient = total - float(terms.weight @ means[:, 0])
         return gradient, float(terms.weight @ (means[:, 1] - means[:, 0] ** 2))
 
-    return concave_maximum(score, limit=250.0 / (float(np.ptp(z)) or 1.0))
+    beta, information, found = concave_maximum(score, limit=250.0 / (float(np.ptp(z)) or 1.0))
+    # rounding can turn the sign of a score that only ever falls towards zero
+    return beta, information, found and information > 1e-12 * float(mass.sum())
 
 
 def _solve(matrix: FloatArray, vector: FloatArray) -> FloatArray:
@@ -316,14 +212,51 @@ def cox_score_residuals(
     terms = _terms(sets, z @ beta, weight)
     means = _means(sets, z, terms)
     increment = terms.weight / terms.denominator
-    drift = z * _accumulate(sets, increment)[:, None]
-    drift -= _accumulate(sets, increment[:, None] * means)
+    drift = z * accumulate(sets, increment)[:, None]
+    drift -= accumulate(sets, increment[:, None] * means)
     residual = -terms.risk[:, None] * drift
     mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
-    residual[sets.deaths] += mass[:, None] * (z[sets.deaths] - _group_mean(sets, means))
+    residual[sets.deaths] += mass[:, None] * (z[sets.deaths] - group_mean(sets, means))
     out: FloatArray = np.empty_like(residual)
     out[sets.order] = residual
     return out
+
+
+def cox_time_score(
+    x: FloatArray, sets: RiskSets, fit: CoxFit, g: FloatArray, w: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    r"""Score of the products of covariates and a function of time, at zero.
+
+    :math:`U=\sum_k g_k\,(z_k-\bar z_k)` over deaths, and its rows' influences, less what estimating
+    the coefficients takes from them.
+
+    Parameters
+    ----------
+    g : array (deaths,)
+        The function at each death's time.
+
+    Returns
+    -------
+    score : array (p,)
+    influence : array (n, p)
+    """
+    z = (x - x.mean(axis=0))[sets.order]
+    weight = None if w is None else w[sets.order]
+    terms = _terms(sets, z @ fit.beta, weight)
+    means = _means(sets, z, terms)
+    increment = terms.weight / terms.denominator
+    mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
+    score = (mass * g) @ z[sets.deaths] - (terms.weight * g) @ means
+    rows = terms.risk * accumulate(sets, increment * g)
+    cross = (z.T * rows) @ z - (means.T * (terms.weight * g)) @ means
+    drift = z * accumulate(sets, increment * g)[:, None]
+    drift -= accumulate(sets, (increment * g)[:, None] * means)
+    residual = -terms.risk[:, None] * drift
+    residual[sets.deaths] += (mass * g)[:, None] * (z[sets.deaths] - group_mean(sets, means))
+    out: FloatArray = np.empty_like(residual)
+    out[sets.order] = residual
+    own = cox_score_residuals(x, sets, fit.beta, w)
+    return np.asarray(score), out - own @ np.linalg.pinv(fit.information) @ cross
 
 
 def cox_baseline(
@@ -370,9 +303,9 @@ def cox_hazard_influence(
     mean_path = increment @ means / total
     own = np.zeros(len(z))
     mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
-    own[sets.deaths] = np.where(inside, mass * _group_mean(sets, 1.0 / terms.denominator), 0.0)
+    own[sets.deaths] = np.where(inside, mass * group_mean(sets, 1.0 / terms.denominator), 0.0)
     squared = np.where(inside, terms.weight / terms.denominator**2, 0.0)
-    martingale = own - terms.risk * _accumulate(sets, squared)
+    martingale = own - terms.risk * accumulate(sets, squared)
     hazard_part = np.empty(len(z))
     hazard_part[sets.order] = martingale / total
     scores = cox_score_residuals(x, sets, fit.beta, w)

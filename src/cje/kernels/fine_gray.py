@@ -65,8 +65,8 @@ def fine_gray(
     rows = _Sorted(
         x[order], weight[order], waiting[order],
         np.searchsorted(t, when, side="left"),
-        np.bincount(first, weights=weight[interest]),
-        np.bincount(first, weights=(weight * x)[interest]),
+        np.bincount(first, weights=weight[interest]).astype(np.float64),
+        np.bincount(first, weights=(weight * x)[interest]).astype(np.float64),
         g.before(when),
     )  # fmt: skip
 
@@ -118,10 +118,8 @@ def _influence(
     own = np.searchsorted(when, time[interest])
     score[interest] += weight[interest] * (x[interest] - mean[own])
     # w_i(s) = G(s-)/G(T_i-): how the score moves with log G at s and at T_i
-    gone = np.concatenate(([0.0], np.cumsum(rows.waiting * np.exp(beta * rows.x - (beta * x).max()))))
-    gone_x = np.concatenate(
-        ([0.0], np.cumsum(rows.waiting * rows.x * np.exp(beta * rows.x - (beta * x).max())))
-    )
+    scaled = rows.waiting * np.exp(beta * rows.x - float((beta * x).max()))
+    gone, gone_x = until(scaled), until(scaled * rows.x)
     at_event = -hazard * rows.g * (gone_x[rows.starts] - mean * gone[rows.starts])
     at_own = waiting * risk * after
     coefficient, at = np.concatenate((at_event, at_own)), np.concatenate((when, time))

@@ -6,9 +6,10 @@ at risk at u where entry < u <= time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
@@ -149,5 +150,5 @@ def _incidence(
     return value, derivative
 
 
-def _suffix(values: FloatArray) -> FloatArray:
-    return np.asarray(np.cumsum(values[::-1])[::-1])
+def _suffix(values: NDArray[Any]) -> FloatArray:
+    return np.asarray(np.cumsum(values[::-1])[::-1], dtype=np.float64)

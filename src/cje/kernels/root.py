@@ -38,8 +38,8 @@ def concave_maximum(
     x, step = start, 1.0
     slope, information = score(x)
     for _ in range(max_iter):
-        if slope == 0.0 and information > 0:
-            return x, information, True
+        if slope == 0.0:  # where the information is zero too, the function is flat: no maximum
+            return x, information, information > 0
         if slope > 0:
             low, closed_low = x, True
         else:
@@ -55,7 +55,7 @@ def concave_maximum(
         x, step = proposal, moved
         slope, information = score(x)
         if moved <= tol * max(1.0, abs(x)):
-            return x, information, closed_low and closed_high or abs(x) < limit
+            return x, information, (closed_low and closed_high) or abs(x) < limit
         if abs(x) >= limit and slope * x > 0:
             return x, information, False
     return x, information, False

@@ -7,7 +7,11 @@ simulation study, which uses the ``survival`` extra.
 from __future__ import annotations
 
 from cje.survival.bootstrap import CalibrationDraws, bootstrap_calibration
-from cje.survival.brier import brier_score, integrated_brier_score
+from cje.survival.brier import (
+    brier_score,
+    index_of_prediction_accuracy,
+    integrated_brier_score,
+)
 from cje.survival.censoring import CensoringTest, censoring_test
 from cje.survival.discrimination import harrell_c, time_dependent_auc, uno_c
 from cje.survival.distribution import d_calibration, km_calibration
@@ -40,6 +44,7 @@ __all__ = [
     "fit_baseline",
     "from_survival",
     "harrell_c",
+    "index_of_prediction_accuracy",
     "integrated_brier_score",
     "integrated_calibration_index",
     "km_calibration",

@@ -33,15 +33,24 @@ class ErrorBand(NamedTuple):
     mean_draws: FloatArray  # sorted draws of mean |error|
 
 
-def gaussian_draws(covariance: FloatArray, n_draws: int, seed: int) -> FloatArray:
-    """Draws (n_draws, grid) of a centred Gaussian with this covariance (may be singular)."""
+def gaussian_draws(
+    covariance: FloatArray, n_draws: int, seed: int, df: float = np.inf
+) -> FloatArray:
+    """Draws (n_draws, grid) of a centred Gaussian with this covariance (may be singular).
+
+    With finite `df` (clusters less one) they are Student's t: a covariance of few clusters is
+    itself uncertain.
+    """
     rng = check_seed(seed)
     values, vectors = np.linalg.eigh(covariance)
     keep = values > 1e-10 * max(float(values[-1]), 1e-300)
     # The symmetric root: where eigenvalues agree, rounding picks their vectors, and it must not
     # pick the draws.
     root = (vectors[:, keep] * np.sqrt(values[keep])) @ vectors[:, keep].T
-    return np.asarray(rng.standard_normal((n_draws, len(values))) @ root)
+    draws = np.asarray(rng.standard_normal((n_draws, len(values))) @ root)
+    if np.isfinite(df):
+        draws *= np.sqrt(df / rng.chisquare(df, n_draws))[:, None]
+    return draws
 
 
 def error_band(
@@ -52,13 +61,14 @@ def error_band(
     *,
     n_draws: int = 1000,
     seed: int = 0,
+    df: float = np.inf,
 ) -> ErrorBand:
     """Simulate the Gaussian error; `mass` (sum 1) weighs the grid points in the mean norm.
 
     `band_covariance` is that of the error on the scale on which the band is drawn.
     """
     se = np.sqrt(np.clip(np.diag(band_covariance), 0.0, None))
-    draws = gaussian_draws(band_covariance, n_draws, seed)
+    draws = gaussian_draws(band_covariance, n_draws, seed, df)
     safe = np.where(se > 0, se, 1.0)
     studentised = np.abs(draws) / safe
     largest = np.max(studentised, axis=1)

@@ -24,9 +24,9 @@ from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_fit, risk_sets
 from cje.kernels.kaplan_meier import pseudo_observations
 from cje.kernels.local_linear import LocalLinear, cell_means, local_linear, smoother_matrix
+from cje.survival.arguments import check_frac
 from cje.survival.sample import (
     SurvivalSample,
-    check_frac,
     check_horizon,
     check_scores,
     open_unit,

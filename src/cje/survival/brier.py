@@ -1,15 +1,20 @@
-"""Brier score with inverse-censoring weights, at a time and integrated."""
+"""Brier score with inverse-censoring weights at a time, integrated, and relative to no model."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.checks import check_probabilities
+from cje.errors import CJEError
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
+from cje.kernels.incidence import incidence_influence
 from cje.survival.censoring import censoring_findings
-from cje.survival.observed import estimated_censoring, event_free, ipcw_weights
-from cje.survival.result import MetricEstimate, normal_interval, standard_error
+from cje.survival.ipcw import estimated_censoring, event_free, ipcw_weights, refuse_entry
+from cje.survival.result import MetricEstimate, normal_interval, spread_of
 from cje.survival.sample import (
     SurvivalSample,
     censoring_reference,
@@ -19,7 +24,9 @@ from cje.survival.sample import (
     survival_sample,
 )
 
-__all__ = ["brier_score", "integrated_brier_score"]
+__all__ = ["brier_score", "index_of_prediction_accuracy", "integrated_brier_score"]
+
+_INSTEAD = "judge calibration with integrated_calibration_index and discrimination with harrell_c"
 
 
 def brier_score(
@@ -29,7 +36,10 @@ def brier_score(
     time_horizon: float | None = None,
     *,
     censoring_sample: tuple[ArrayLike, ArrayLike] | None = None,
+    cause: int | None = None,
+    entry: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     level: float = 0.95,
 ) -> MetricEstimate:
     r"""Brier score at a horizon, weighted by the inverse probability of censoring (Graf 1999).
@@ -37,24 +47,100 @@ def brier_score(
     .. math:: BS(t)=\frac1n\sum_i \frac{\hat S(t|x_i)^2\,1\{T_i\le t,\delta_i\}}{\hat G(T_i-)}
         + \frac{(1-\hat S(t|x_i))^2\,1\{T_i>t\}}{\hat G(t-)}
 
-    A subject censored at t itself is known to be event-free then and counts with those after t.
+    A subject censored at t itself is known to be event-free then and counts with those after t. A
+    competing event by t is a known outcome without the event of interest, with weight
+    :math:`1/\hat G(T_i-)`.
 
     Parameters
     ----------
+    survival_probs_at_t : array (n,)
+        Predicted survival at the horizon; with competing events one minus the predicted
+        cumulative incidence of the cause.
     censoring_sample : (times, events), optional
         Sample for the censoring distribution :math:`\hat G` (default: this one, whose estimation
         then enters the standard error).
+    cause : int, optional
+        Code of the event of interest; other codes above 0 are competing events.
+    groups : array of labels (n,), optional
+        Cluster of each row.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; delayed entry (`entry`), which inverse-censoring weights do not support.
     """
-    sample = survival_sample(event_times, event_indicators, sample_weight)
+    sample = survival_sample(
+        event_times, event_indicators, sample_weight, cause=cause, entry=entry, groups=groups
+    )
+    refuse_entry(sample, "the Brier score", _INSTEAD)
     survival = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=len(sample))
     horizon = check_horizon(time_horizon, sample)
     reference = censoring_reference(censoring_sample)
     value, influence = _brier(survival, sample, horizon, reference)
-    se = standard_error(influence)
-    interval = normal_interval(value, se, level)
-    findings = censoring_findings(survival, sample, horizon, "the Brier score")
-    details = {"horizon": horizon}
-    return MetricEstimate("Brier score", value, interval, len(sample), se, details, findings)
+    spread = spread_of(influence, sample.cluster)
+    return MetricEstimate(
+        "Brier score", value, normal_interval(value, spread, level), len(sample), spread.se,
+        {"horizon": horizon}, censoring_findings(survival, sample, horizon, "the Brier score"),
+        spread.influence, sample.cluster is not None,
+    )  # fmt: skip
+
+
+def index_of_prediction_accuracy(
+    survival_probs_at_t: ArrayLike,
+    event_times: ArrayLike,
+    event_indicators: ArrayLike,
+    time_horizon: float | None = None,
+    *,
+    cause: int | None = None,
+    entry: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: Any = None,
+    level: float = 0.95,
+) -> MetricEstimate:
+    r"""Index of prediction accuracy: one minus the Brier score over that of no model.
+
+    .. math:: IPA(t) = 1 - BS(t)/BS_0(t)
+
+    with :math:`BS_0` the Brier score of the same risk for everybody, the Kaplan-Meier
+    (Aalen-Johansen) estimate. Zero: no better than the average risk; negative: worse.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; delayed entry; an average risk of exactly 0 or 1.
+
+    References
+    ----------
+    Kattan & Gerds (2018), Diagn Progn Res 2, 7.
+    """
+    sample = survival_sample(
+        event_times, event_indicators, sample_weight, cause=cause, entry=entry, groups=groups
+    )
+    refuse_entry(sample, "IPA", _INSTEAD)
+    survival = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=len(sample))
+    horizon = check_horizon(time_horizon, sample)
+    average, _ = incidence_influence(
+        sample.time, sample.any_event, sample.event, np.array([horizon]), sample.weight
+    )
+    model, moved = _brier(survival, sample, horizon, None)
+    flat = np.full(len(sample), float(np.clip(1.0 - average[0], 0.0, 1.0)))
+    # the average risk minimises BS_0, so that estimating it adds nothing to the first order
+    null, null_moved = _brier(flat, sample, horizon, None)
+    if null <= 0:
+        raise CJEError("IPA is not defined: the average risk is 0 or 1", where="time_horizon",
+                       value=horizon, hint="choose another horizon")  # fmt: skip
+    value = 1.0 - model / null
+    spread = spread_of((model / null * null_moved - moved) / null, sample.cluster)
+    return MetricEstimate(
+        "IPA", value, _below_one(normal_interval(value, spread, level)), len(sample), spread.se,
+        {"horizon": horizon, "brier": model, "brier_without_model": null},
+        censoring_findings(survival, sample, horizon, "IPA"),
+        spread.influence, sample.cluster is not None,
+    )  # fmt: skip
+
+
+def _below_one(interval: Interval) -> Interval:
+    return Interval(interval.low, min(interval.high, 1.0), interval.level, interval.method)
 
 
 def integrated_brier_score(
@@ -64,7 +150,10 @@ def integrated_brier_score(
     event_indicators: ArrayLike,
     *,
     censoring_sample: tuple[ArrayLike, ArrayLike] | None = None,
+    cause: int | None = None,
+    entry: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     level: float = 0.95,
 ) -> MetricEstimate:
     """Brier score averaged over `times` by the trapezoidal rule.
@@ -75,30 +164,67 @@ def integrated_brier_score(
         Predicted survival at each of `times`.
     times : array (m,)
         At least two, increasing, inside the follow-up.
+    censoring_sample, cause, entry, groups
+        As in `brier_score`.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; delayed entry.
     """
-    sample = survival_sample(event_times, event_indicators, sample_weight)
+    sample = survival_sample(
+        event_times, event_indicators, sample_weight, cause=cause, entry=entry, groups=groups
+    )
+    refuse_entry(sample, "the integrated Brier score", _INSTEAD)
     grid = check_times(times, sample)
     matrix = check_matrix(survival_probs, sample, grid)
     reference = censoring_reference(censoring_sample)
-    parts = [_brier(matrix[:, j], sample, t, reference) for j, t in enumerate(grid)]
-    values = np.array([value for value, _ in parts])
-    influences = np.column_stack([influence for _, influence in parts])
+    values, influence = _integrated(matrix, sample, grid, reference)
     span = float(grid[-1] - grid[0])
     value = float(np.trapezoid(values, grid)) / span
-    se = standard_error(np.asarray(np.trapezoid(influences, grid, axis=1)) / span)
+    spread = spread_of(influence / span, sample.cluster)
     return MetricEstimate(
-        "integrated Brier score", value, normal_interval(value, se, level), len(sample), se,
-        {"times": grid.tolist(), "scores": values.tolist()},
+        "integrated Brier score", value, normal_interval(value, spread, level), len(sample),
+        spread.se, {"times": grid.tolist(), "scores": values.tolist()},
         censoring_findings(matrix[:, -1], sample, float(grid[-1]), "the integrated Brier score"),
+        spread.influence, sample.cluster is not None,
     )  # fmt: skip
+
+
+def _integrated(
+    matrix: FloatArray, sample: SurvivalSample, grid: FloatArray, reference: SurvivalSample | None
+) -> tuple[FloatArray, FloatArray]:
+    """Brier scores on the grid, and each row's influence on their trapezoidal integral."""
+    mass = sample.mass / sample.mass.sum()
+    gap = np.diff(grid) / 2
+    node = np.append(gap, 0.0) + np.append(0.0, gap)
+    values = np.empty(len(grid))
+    influence = np.zeros(len(sample))
+    coefficient, at = [], []
+    for j, t in enumerate(grid):
+        contribution = mass * ipcw_weights(sample, t, reference) * _loss(matrix[:, j], sample, t)
+        values[j] = contribution.sum()
+        influence += node[j] * (contribution - mass * values[j])
+        coefficient.append(-node[j] * contribution)
+        at.append(np.minimum(sample.time, t))
+    if reference is None:  # linear in its coefficients: once for all times
+        influence += estimated_censoring(sample, np.concatenate(coefficient), np.concatenate(at))
+    return values, influence
+
+
+def _loss(survival: FloatArray, sample: SurvivalSample, horizon: float) -> FloatArray:
+    without = event_free(sample, horizon)
+    if sample.competing is not None:
+        without = without | (sample.competing & (sample.time <= horizon))
+    return np.where(without, (1.0 - survival) ** 2, survival**2)
 
 
 def _brier(
     survival: FloatArray, sample: SurvivalSample, horizon: float, reference: SurvivalSample | None
 ) -> tuple[float, FloatArray]:
     mass = sample.mass / sample.mass.sum()
-    loss = np.where(event_free(sample, horizon), (1.0 - survival) ** 2, survival**2)
-    contribution = mass * ipcw_weights(sample, horizon, reference) * loss
+    weights = ipcw_weights(sample, horizon, reference)
+    contribution = mass * weights * _loss(survival, sample, horizon)
     value = float(contribution.sum())
     influence = contribution - mass * value
     if reference is None:

@@ -11,8 +11,9 @@ from scipy.special import chdtrc
 from cje.checks import check_number, check_probabilities
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
-from cje.kernels.arrays import FloatArray
-from cje.kernels.cox import cox_fit, risk_sets
+from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import cluster_sums
+from cje.kernels.cox import CoxFit, cox_fit, cox_score_residuals, risk_sets
 from cje.kernels.smooth import natural_spline_basis
 from cje.survival.sample import SurvivalSample
 from cje.survival.slope import from_survival
@@ -46,31 +47,42 @@ def censoring_test(
 ) -> CensoringTest | None:
     """Cox model of the censoring time, up to the horizon, on the predicted risk.
 
-    Returns None where it says nothing: (almost) nobody is censored by then, or every prediction is
-    the same. Follow-up is cut at the horizon because only earlier censoring matters to the metrics.
+    Returns None where it cannot tell: fewer than ten rows are censored by then, or every prediction
+    is the same. Follow-up is cut at the horizon because only earlier censoring matters.
     Weights decide who is in (those above zero) and nothing else: the likelihood-ratio test has its
-    distribution for whole subjects only.
+    distribution for whole subjects only. With clusters the statistic is Wald's, with the sandwich
+    variance by cluster.
     """
     if not isinstance(sample, SurvivalSample):
-        raise CJEError("the sample must be one of survival_sample", where="sample", value=sample)
+        raise CJEError("sample must come from survival_sample", where="sample", value=sample)
     last = check_number("the horizon", horizon, where="horizon")
     survival = check_probabilities("survival", survival, n=len(sample))[sample.counted]
     observed = sample.time[sample.counted]
-    censored = ~sample.event[sample.counted] & (observed < last)
+    censored = ~sample.any_event[sample.counted] & (observed < last)
     if int(censored.sum()) < 10 or float(np.ptp(survival)) == 0:
         return None
     basis, _ = spline_of_risk(from_survival(survival))
     basis = (basis - basis.mean(axis=0)) / basis.std(axis=0)
-    sets = risk_sets(np.minimum(observed, last), censored)
+    entry = None if sample.entry is None else np.minimum(sample.entry[sample.counted], last)
+    sets = risk_sets(np.minimum(observed, last), censored, entry)
     null = cox_fit(basis, sets, max_iter=0)
     fit = cox_fit(basis, sets, ridge=1e-6, max_iter=15, tol=1e-5)
     statistic = max(2.0 * (fit.log_likelihood - null.log_likelihood), 0.0)
+    if sample.cluster is not None:
+        residual = cox_score_residuals(basis, sets, fit.beta)
+        statistic = _robust_wald(fit, residual, sample.cluster[sample.counted])
     df = basis.shape[1]
     score = basis @ fit.beta
     order = np.argsort(survival)
     low, high = score[order[3 * len(order) // 4]], score[order[len(order) // 4]]
     ratio = float(np.exp(np.clip(high - low, -20, 20)))
     return CensoringTest(statistic, df, float(chdtrc(df, statistic)), float(score.std()), ratio)
+
+
+def _robust_wald(fit: CoxFit, residual: FloatArray, cluster: IntArray) -> float:
+    sums = cluster_sums(residual, cluster, int(cluster.max()) + 1)
+    move = fit.information @ fit.beta
+    return float(move @ np.linalg.pinv(sums.T @ sums) @ move)
 
 
 def censoring_findings(
@@ -88,8 +100,8 @@ def censoring_findings(
             f"horizon follows the predicted risk (hazard ratio of censoring, upper against lower "
             f"quartile of risk: {test.hazard_ratio:.2f}; p = {test.p_value:.2g})",
             Severity.WARNING,
-            "use integrated_calibration_index(..., method='cox_rcs') and calibration_in_the_large, "
-            "which allow censoring to depend on the predicted risk",
+            "use method='conditional' (ICI, curve and O/E at a horizon) and "
+            "calibration_in_the_large, which allow censoring to depend on the predicted risk",
             details=test._asdict(),
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +18,14 @@ from cje.checks import (
 from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import km_influence
+from cje.survival.arguments import SMALLEST_SHARE, check_groups
 from cje.survival.bands import gaussian_draws
 from cje.survival.censoring import censoring_findings
+from cje.survival.ipcw import refuse_entry
+from cje.survival.observed import covariance_of
 from cje.survival.result import MetricEstimate
 from cje.survival.sample import (
-    SMALLEST_SHARE,
+    SurvivalSample,
     check_events,
     check_informative,
     check_matrix,
@@ -40,6 +43,7 @@ def d_calibration(
     n_bins: int = 10,
     test: Literal["robust", "pearson"] = "robust",
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> MetricEstimate:
@@ -56,9 +60,11 @@ def d_calibration(
         :math:`\hat S(T_i|x_i)`: each subject's predicted survival at its own observed time.
     test : {"robust", "pearson"}
         ``"pearson"`` is the original chi-square, exact without censoring only: spread counts
-        vary less than whole ones, so under censoring it hardly ever rejects. ``"robust"`` refers
+        vary less than whole ones, so under censoring it almost never rejects. ``"robust"`` refers
         the same statistic to a scaled chi-square with the mean and variance that the subjects'
         own rows imply (Rao & Scott 1981), and keeps its size under censoring.
+    groups : array of labels (n,), optional
+        Cluster of each row; the variance then counts clusters.
     level : float
         Coverage of the interval of the value.
 
@@ -80,14 +86,15 @@ def d_calibration(
     rows = _spread(survival, event, n_bins)
     share = mass @ rows
     gap = share - 1.0 / n_bins
-    centred = mass[:, None] * (rows - share)
-    covariance = centred.T @ centred * (n / max(n - 1, 1))
-    draws = np.abs(gaussian_draws(covariance, 2000, seed)).mean(axis=1)
+    frame = SurvivalSample(np.zeros(n), event, cluster=check_groups(groups, n))
+    inflation = n / max(n - 1, 1) if frame.cluster is None else 1.0
+    covariance = covariance_of(mass[:, None] * (rows - share), frame) * inflation
+    draws = np.abs(gaussian_draws(covariance, 2000, seed, frame.df)).mean(axis=1)
     statistic = float(gap @ gap) * n_bins / float(mass @ mass)
     df, scale = float(n_bins - 1), 1.0
     if test == "robust":
-        null = mass[:, None] * (rows - 1.0 / n_bins)
-        df, scale = _rao_scott(null.T @ null * n_bins / float(mass @ mass))
+        null = covariance_of(mass[:, None] * (rows - 1.0 / n_bins), frame)
+        df, scale = _rao_scott(null * n_bins / float(mass @ mass))
     radius, value = float(np.quantile(draws, level)), float(np.abs(gap).mean())
     return MetricEstimate(
         "D-calibration",
@@ -130,7 +137,9 @@ def km_calibration(
     event_times: ArrayLike,
     event_indicators: ArrayLike,
     *,
+    entry: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> MetricEstimate:
@@ -147,9 +156,20 @@ def km_calibration(
     ----------
     survival_probs : array (n, m)
         Predicted survival at each of `times`.
+    groups : array of labels (n,), optional
+        Cluster of each row.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; delayed entry (`entry`): one Kaplan-Meier curve of all rows is then not the
+        mean of the predictions.
     """
     check_level(level)
-    sample = survival_sample(event_times, event_indicators, sample_weight)
+    sample = survival_sample(
+        event_times, event_indicators, sample_weight, entry=entry, groups=groups
+    )
+    refuse_entry(sample, "KM-calibration", "use observed_expected_at_horizon")
     grid = check_times(times, sample)
     matrix = check_matrix(survival_probs, sample, grid)
     mass = sample.mass / sample.mass.sum()
@@ -160,7 +180,7 @@ def km_calibration(
     node = np.concatenate((step, [0.0])) / 2 + np.concatenate(([0.0], step)) / 2
     node /= node.sum()
     gap = mean - curve
-    draws = gaussian_draws(influence.T @ influence, 2000, seed)
+    draws = gaussian_draws(covariance_of(influence, sample), 2000, seed, sample.df)
     norms = np.sqrt((draws * draws) @ node)
     distance = float(np.sqrt((gap * gap) @ node))
     radius = float(np.quantile(norms, level))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
 from cje.checks import check_level, check_probabilities
 from cje.findings import Finding, Severity
@@ -14,9 +16,10 @@ from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 from cje.survival.bands import ErrorBand, error_band, weighted_quantile_of
 from cje.survival.censoring import censoring_findings
-from cje.survival.observed import Method, ObservedRisk, observed_risk
-from cje.survival.result import MetricEstimate
-from cje.survival.sample import check_horizon, survival_sample
+from cje.survival.cox_spline import hazards_findings
+from cje.survival.observed import Method, ObservedRisk, check_method, observed_risk
+from cje.survival.result import MetricEstimate, spread_of
+from cje.survival.sample import SurvivalSample, check_horizon, survival_sample
 
 __all__ = ["CalibrationIndex", "calibration_curve", "integrated_calibration_index"]
 
@@ -45,10 +48,13 @@ def integrated_calibration_index(
     event_indicators: ArrayLike,
     time_horizon: float | None = None,
     *,
-    method: Method = "pseudo",
+    method: Method = "auto",
     frac: float = 0.3,
     knots: int = 3,
+    cause: int | None = None,
+    entry: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> CalibrationIndex:
@@ -61,58 +67,97 @@ def integrated_calibration_index(
     Parameters
     ----------
     survival_probs_at_t : array (n,)
-        Predicted survival at the horizon.
+        Predicted survival at the horizon. With competing events: one minus the predicted
+        cumulative incidence of the cause.
     event_times, event_indicators : arrays (n,)
     time_horizon : float, optional
         Default: the median event time.
-    method : {"pseudo", "ipcw", "cox_rcs", "naive"}
-        How the observed risk :math:`\hat m` is estimated.
+    method : {"auto", "pseudo", "ipcw", "conditional", "cox_rcs", "naive"}
+        How the observed risk :math:`\hat m` is estimated. ``auto`` is ``pseudo``, and
+        ``conditional`` with `entry`.
 
-        - ``pseudo``: jackknife pseudo-observations smoothed by local linear regression, without
-          robust iterations. Assumes censoring independent of the covariates.
+        - ``pseudo``: jackknife pseudo-observations (of the cumulative incidence where there are
+          competing events) smoothed by local linear regression, without robust iterations.
+          Assumes censoring independent of the covariates.
         - ``ipcw``: outcomes weighted by the inverse probability of being uncensored. Same
           assumption.
-        - ``cox_rcs``: Cox regression on a restricted cubic spline (3-5 `knots`) of
-          :math:`\log(-\log \hat S)`. Lets censoring depend on the predicted risk; assumes
-          proportional hazards in it (Austin 2020).
+        - ``conditional``: Kaplan-Meier (Aalen-Johansen) within neighbourhoods of the predicted
+          risk, with local linear weights. Censoring and entry may depend on the predicted risk,
+          and no hazards need to be proportional.
+        - ``cox_rcs``: Cox regression up to the horizon on a restricted cubic spline (3-5 `knots`)
+          of :math:`\log(-\log \hat S)`. Censoring may depend on the predicted risk; assumes
+          proportional hazards in it (Austin 2020), which is tested and reported. Not for
+          competing events.
         - ``naive``: the earlier recipe, kept for comparison. It counts everybody censored before
           the horizon as event-free, and lowess's robust iterations down-weight the rarer outcome;
           it is biased even for a perfect model, and its interval inherits that.
     frac : float
         Share of the rows in each neighbourhood of the smoother.
+    cause : int, optional
+        Code of the event of interest; other codes above 0 are competing events.
+    entry : array (n,), optional
+        Delayed entry: the time from which each row is under observation.
+    groups : array of labels (n,), optional
+        Cluster of each row; bands and intervals then count clusters.
     level, seed
         Coverage of the intervals, and the seed of the Gaussian draws behind them.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; a horizon outside the follow-up; a method that does not support `entry` or
+        competing events.
 
     Notes
     -----
     Intervals invert a test (`cje.survival.bands`): they cover at a perfect model too, where the
-    percentile bootstrap covers never. They are conservative far from it.
+    percentile bootstrap never does. They are conservative far from it.
 
     References
     ----------
     Austin, Harrell & van Klaveren (2020), Stat Med 39, 2714-2742.
     """
     check_level(level)
-    sample = survival_sample(event_times, event_indicators, sample_weight)
+    sample = survival_sample(
+        event_times, event_indicators, sample_weight, cause=cause, entry=entry, groups=groups
+    )
     survival = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=len(sample))
     horizon = check_horizon(time_horizon, sample)
-    risk = observed_risk(survival, sample, horizon, method=method, frac=frac, knots=knots)
-    band = error_band(risk.covariance, risk.band_covariance, risk.grid_mass, level, seed=seed)
+    chosen = check_method(method, sample)
+    risk = observed_risk(survival, sample, horizon, method=chosen, frac=frac, knots=knots)
+    band = error_band(
+        risk.covariance, risk.band_covariance, risk.grid_mass, level, seed=seed, df=sample.df
+    )
     error = np.abs(risk.at_cells - risk.cell_x)
     value = float(risk.cell_mass @ error)
     findings: tuple[Finding, ...] = ()
-    if method in ("pseudo", "ipcw"):
-        findings = censoring_findings(survival, sample, horizon, f"ICI by {method}")
-    elif method == "naive":
+    if chosen in ("pseudo", "ipcw"):
+        findings = censoring_findings(survival, sample, horizon, f"ICI by {chosen}")
+    elif chosen == "cox_rcs":
+        findings = hazards_findings(survival, sample, horizon, knots)
+    elif chosen == "naive":
         findings = (_naive_finding(),)
+    if sample.entry is not None:
+        findings += _few_at_risk(sample, horizon)
+    moved = spread_of(
+        risk.project(np.sign(risk.observed - risk.grid) * risk.grid_mass), sample.cluster
+    )
     e50, e90, emax = _quantiles(risk, band, level, len(sample))
     return CalibrationIndex(
         name="ICI",
         value=value,
         interval=_mean_interval(risk, band, value, level),
         n=len(sample),
-        details={"method": method, "frac": frac, "n_events": sample.n_events},
+        details={
+            "method": chosen,
+            "frac": frac,
+            "n_events": sample.n_events,
+            "horizon": horizon,
+            "folding_bias": _folding_bias(risk),
+        },
         findings=findings,
+        influence=moved.influence,
+        clustered=sample.cluster is not None,
         e50=e50,
         e90=e90,
         emax=emax,
@@ -129,10 +174,13 @@ def calibration_curve(
     event_indicators: ArrayLike,
     time_horizon: float | None = None,
     *,
-    method: Method = "pseudo",
+    method: Method = "auto",
     frac: float = 0.3,
     knots: int = 3,
+    cause: int | None = None,
+    entry: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> CalibrationCurve:
@@ -149,7 +197,10 @@ def calibration_curve(
         method=method,
         frac=frac,
         knots=knots,
+        cause=cause,
+        entry=entry,
         sample_weight=sample_weight,
+        groups=groups,
         level=level,
         seed=seed,
     ).curve
@@ -201,11 +252,45 @@ def _curve(
     )
 
 
+def _folding_bias(risk: ObservedRisk) -> float:
+    """How much the noise of the curve may add to the mean absolute error.
+
+    At each point, the bias of |d + e| for e ~ N(0, s^2), at the smallest error that lies one
+    standard error inside the one seen.
+    """
+    sd = np.sqrt(np.clip(np.diag(risk.covariance), 1e-300, None))
+    least = np.maximum(np.abs(risk.observed - risk.grid) - sd, 0.0) / sd
+    density = np.exp(-0.5 * least * least) / np.sqrt(2.0 * np.pi)
+    return float(risk.grid_mass @ (2.0 * sd * (density - least * ndtr(-least))))
+
+
+def _few_at_risk(sample: SurvivalSample, horizon: float) -> tuple[Finding, ...]:
+    """Delayed entry leaves few rows at risk early, where one event then moves the whole curve."""
+    assert sample.entry is not None
+    events = np.sort(sample.time[sample.event & (sample.time <= horizon)])
+    present = len(sample) - np.searchsorted(np.sort(sample.time), events, side="left")
+    present -= len(sample) - np.searchsorted(np.sort(sample.entry), events, side="left")
+    least = int(present.min())
+    if least >= 50:
+        return ()
+    return (
+        Finding(
+            "few-at-risk",
+            f"only {least} rows are at risk at the event at t = "
+            f"{events[int(present.argmin())]:.4g}: a neighbourhood holds a share of them, and one "
+            "event then moves its whole curve",
+            Severity.WARNING,
+            "count time from a later origin, when more rows have entered",
+            details={"least_at_risk": least},
+        ),
+    )
+
+
 def _naive_finding() -> Finding:
     return Finding(
         "naive-ici",
         "the naive ICI counts early-censored subjects as event-free and uses robust lowess "
         "iterations; it is far from zero even for a perfect model",
         Severity.WARNING,
-        "use method='pseudo', or 'cox_rcs' where censoring depends on the risk",
+        "use method='pseudo', or 'conditional' where censoring depends on the risk",
     )

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import warnings
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.checks import check_choice, check_probabilities, check_weights
+from cje.checks import check_choice, check_level, check_probabilities, check_weights, refuse_rows
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
-from cje.kernels.kaplan_meier import pseudo_observations
+from cje.survival.arguments import SMALLEST_SHARE, check_groups
 from cje.survival.censoring import censoring_findings
-from cje.survival.result import MetricEstimate, log_interval, standard_error
+from cje.survival.observed import check_method, observed_average
+from cje.survival.result import MetricEstimate, log_interval, spread_of, undefined
 from cje.survival.sample import (
-    SMALLEST_SHARE,
-    check_events,
     check_horizon,
     check_informative,
     open_unit,
+    split_causes,
     survival_sample,
 )
 
@@ -33,8 +35,12 @@ def calibration_in_the_large(
     event_indicators: ArrayLike,
     *,
     expected: Expected = "cumulative_hazard",
+    survival_at_entry: ArrayLike | None = None,
+    cause: int | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     level: float = 0.95,
+    strict: bool = False,
 ) -> MetricEstimate:
     r"""Observed over expected events, O/E, each subject judged at its own follow-up time.
 
@@ -50,22 +56,40 @@ def calibration_in_the_large(
     ----------
     survival_probs : array (n,)
         :math:`\hat S(T_i|x_i)`: each subject's predicted survival at its **own** observed time.
+        With competing events: :math:`\exp(-\hat H_1(T_i|x_i))` of the cause-specific hazard (not
+        one minus the cumulative incidence).
     event_indicators : array (n,)
-        1 = event, 0 = censored.
+        1 = event, 0 = censored; with `cause`, one integer per kind of event.
     expected : {"cumulative_hazard", "one_minus_survival"}
         ``"one_minus_survival"`` takes :math:`E_i = 1-\hat S(T_i|x_i)`. It is kept to reproduce
         earlier work only: without censoring :math:`S(T_i|x_i)` is uniform for a perfect model, so
         :math:`E_i` averages 1/2 and a perfect model scores O/E = 2.
+    survival_at_entry : array (n,), optional
+        Delayed entry: :math:`\hat S(e_i|x_i)` at the time from which each subject is observed; then
+        :math:`E_i=\hat H(T_i)-\hat H(e_i)`.
+    cause : int, optional
+        Code of the event of interest; other codes above 0 are competing events.
     sample_weight : array (n,), optional
+    groups : array of labels (n,), optional
+        Cluster of each row; the standard error then counts clusters.
     level : float
         Coverage of the interval, which is normal on the log scale with a robust standard error.
+    strict : bool
+        Raise where O/E is not defined or there are no events, instead of returning NaN or 0.
 
     Returns
     -------
     MetricEstimate
         ``details``: observed, expected, and how many survival probabilities were exactly 0 or 1.
         A probability of exactly 0 has infinite hazard; it is taken as the smaller of the smallest
-        positive one and 1/(2n), counted, and reported as a finding.
+        positive one and 1/(2n), counted, and reported as a finding. Without events the value is 0,
+        with the exact Poisson upper limit; where nothing is expected it is NaN. Both carry a
+        finding and issue a `RuntimeWarning`.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; with `strict`, no events or no expected events.
 
     References
     ----------
@@ -78,40 +102,79 @@ def calibration_in_the_large(
     >>> 1.0 in result.interval
     True
     """
-    event = check_events(event_indicators)
+    check_level(level)
+    event, _ = split_causes(event_indicators, None, cause)
     n = len(event)
     survival = check_probabilities("survival_probs", survival_probs, n=n)
     weight = check_weights("sample_weight", sample_weight, n, smallest_share=SMALLEST_SHARE)
+    cluster = check_groups(groups, n)
     mass = np.ones(n) if weight is None else weight
-    check_informative(event, weight)
-    observed = float(mass @ event)
+    check_informative(event, weight, need_events=strict)
     choices = ("cumulative_hazard", "one_minus_survival")
     if check_choice("expectation", expected, choices) == choices[0]:
         hazard, findings = _cumulative_hazard(survival, event)
     else:
         hazard, findings = 1.0 - survival, (_wrong_expectation(),)
-    total = float(mass @ hazard)
-    if total <= 0:
+    if survival_at_entry is not None:
+        hazard = _since_entry(hazard, survival, survival_at_entry, expected)
+    observed, total = float(mass @ event), float(mass @ hazard)
+    details = {
+        "observed": observed,
+        "expected": total,
+        "expected_as": expected,
+        "poisson_intercept": float(np.log(observed / total)) if observed > 0 < total else None,
+        "n_survival_zero": int((survival == 0).sum()),
+        "n_survival_one": int((survival == 1).sum()),
+    }
+    if total <= 0 and strict:
         raise CJEError("the model expects no events at all", where="survival_probs",
                        value="every probability is 1")  # fmt: skip
+    if total <= 0:
+        why = "O/E is not defined: the model expects no events (every survival probability is 1)"
+        return undefined("O/E", n, level, why, details)
+    if observed == 0:
+        return _no_events(total, mass, n, level, details, findings)
     ratio = observed / total
-    se = standard_error(mass * (event - ratio * hazard) / total)
+    spread = spread_of(mass * (event - ratio * hazard) / total, cluster)
     return MetricEstimate(
-        "O/E",
-        ratio,
-        log_interval(ratio, se, level),
-        n,
-        se,
-        {
-            "observed": observed,
-            "expected": total,
-            "expected_as": expected,
-            "poisson_intercept": float(np.log(ratio)),
-            "n_survival_zero": int((survival == 0).sum()),
-            "n_survival_one": int((survival == 1).sum()),
-        },
-        findings,
+        "O/E", ratio, log_interval(ratio, spread, level), n, spread.se, details, findings,
+        spread.influence, cluster is not None,
+    )  # fmt: skip
+
+
+def _since_entry(
+    hazard: FloatArray, survival: FloatArray, survival_at_entry: ArrayLike, expected: Expected
+) -> FloatArray:
+    """H(T) - H(entry)."""
+    if expected != "cumulative_hazard":
+        raise CJEError("survival_at_entry goes with expected='cumulative_hazard'",
+                       where="expected", value=expected)  # fmt: skip
+    entry = check_probabilities("survival_at_entry", survival_at_entry, n=len(survival))
+    refuse_rows(
+        entry,
+        entry < survival,
+        "survival at entry is below survival at the end of follow-up",
+        "pass predicted survival at the time of entry, which comes first",
     )
+    refuse_rows(entry, entry == 0, "survival at entry is 0 for a subject who entered",
+                "the model calls this subject's presence impossible: smooth its tail")  # fmt: skip
+    return np.asarray(np.maximum(hazard + np.log(entry), 0.0))
+
+
+def _no_events(
+    total: float, mass: FloatArray, n: int, level: float, details: dict[str, Any],
+    findings: tuple[Finding, ...],
+) -> MetricEstimate:  # fmt: skip
+    """O/E = 0, up to the largest ratio at which no event is not yet too unlikely (Poisson)."""
+    why = "O/E is 0: there are no events, so the upper limit is Poisson's"
+    warnings.warn(why, RuntimeWarning, stacklevel=3)
+    finding = Finding("no-events", why, Severity.WARNING,
+                      "check that event_indicators marks events with 1")  # fmt: skip
+    # weighted rows: the expectation of the effective number of events
+    effective = float(mass.sum() ** 2 / (mass @ mass)) / float(mass.sum())
+    high = float(-np.log((1 - level) / 2) / (total * effective))
+    interval = Interval(0.0, high, level, "exact Poisson")
+    return MetricEstimate("O/E", 0.0, interval, n, None, details, (finding, *findings))
 
 
 def _cumulative_hazard(
@@ -126,7 +189,7 @@ def _cumulative_hazard(
             Finding(
                 "survival-zero",
                 f"{int(zero.sum())} predicted survival probabilities are exactly 0; "
-                f"they were taken as {floor:.3g}",
+                f"they are taken as {floor:.3g}",
                 Severity.WARNING,
                 "smooth the model's tail, or judge it at a horizon with "
                 "observed_expected_at_horizon",
@@ -150,7 +213,7 @@ def _cumulative_hazard(
 def _wrong_expectation() -> Finding:
     return Finding(
         "one-minus-survival",
-        "expected events were taken as 1 - S(T), which is not the expected number of events: "
+        "expected events are taken as 1 - S(T), which is not the expected number of events: "
         "a perfect model scores about 2 without censoring",
         Severity.WARNING,
         "use expected='cumulative_hazard'",
@@ -163,36 +226,70 @@ def observed_expected_at_horizon(
     event_indicators: ArrayLike,
     time_horizon: float | None = None,
     *,
+    method: Literal["auto", "marginal", "conditional"] = "auto",
+    frac: float = 0.3,
+    cause: int | None = None,
+    entry: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     level: float = 0.95,
 ) -> MetricEstimate:
-    r"""O/E at a horizon: Kaplan-Meier risk over mean predicted risk.
+    r"""O/E at a horizon: observed risk over mean predicted risk.
 
-    :math:`(1-\hat S_{KM}(t))/\overline{1-\hat S(t|x)}`. Kaplan-Meier assumes censoring independent
-    of the covariates; where censoring follows the predicted risk, a finding says so.
+    :math:`\hat F(t)/\overline{1-\hat S(t|x)}`, with :math:`\hat F=1-\hat S_{KM}`, or the
+    Aalen-Johansen cumulative incidence where there are competing events.
 
     Parameters
     ----------
     survival_probs_at_t : array (n,)
-        Predicted survival at `time_horizon` (default: the median event time).
+        Predicted survival at `time_horizon` (default: the median event time). With competing
+        events: one minus the predicted cumulative incidence of the cause.
+    method : {"auto", "marginal", "conditional"}
+        ``marginal`` (``auto`` without `entry`) is one Kaplan-Meier (Aalen-Johansen) curve of all
+        rows; it assumes censoring independent of the covariates, and a finding reports where
+        censoring follows the predicted risk. ``conditional`` averages the estimates within
+        neighbourhoods of the predicted risk (`integrated_calibration_index`, the method of that
+        name), so that censoring and entry may depend on it; ``auto`` with `entry`, because rows
+        that survive to a late entry are not a sample of the population.
+    frac : float
+        Share of the rows in a neighbourhood (``conditional``).
+    cause, entry, sample_weight, groups
+        As in `calibration_slope`.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; a horizon outside the follow-up; no risk is predicted.
     """
-    sample = survival_sample(event_times, event_indicators, sample_weight)
+    sample = survival_sample(
+        event_times, event_indicators, sample_weight, cause=cause, entry=entry, groups=groups
+    )
+    check_level(level)
     survival = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=len(sample))
     horizon = check_horizon(time_horizon, sample)
+    usual = "marginal" if sample.entry is None else "conditional"
+    check_choice("method", method, ("auto", "marginal", "conditional"))
+    chosen = usual if method == "auto" else method
+    check_method("pseudo" if chosen == "marginal" else "conditional", sample)
     mass = sample.mass / sample.mass.sum()
     predicted = float(mass @ (1.0 - survival))
     if predicted <= 0:
         raise CJEError("the model predicts no risk at the horizon", value=predicted)
-    pseudo = pseudo_observations(sample.time, sample.event, horizon, sample.weight)
-    observed = float(mass @ pseudo)
+    observed, influence = observed_average(survival, sample, horizon, chosen, frac)
     ratio = observed / predicted
-    se = standard_error(mass * (pseudo - ratio * (1.0 - survival)) / predicted)
+    gap = influence - ratio * mass * ((1.0 - survival) - predicted)
+    spread = spread_of(gap / predicted, sample.cluster)
+    findings: tuple[Finding, ...] = ()
+    if chosen == "marginal":
+        findings = censoring_findings(survival, sample, horizon, "Kaplan-Meier O/E")
     return MetricEstimate(
         "O/E at horizon",
         ratio,
-        log_interval(ratio, se, level),
+        log_interval(ratio, spread, level),
         len(sample),
-        se,
-        {"observed": observed, "expected": predicted, "horizon": horizon},
-        censoring_findings(survival, sample, horizon, "Kaplan-Meier O/E"),
+        spread.se,
+        {"observed": observed, "expected": predicted, "horizon": horizon, "method": chosen},
+        findings,
+        spread.influence,
+        sample.cluster is not None,
     )

@@ -1,4 +1,4 @@
-"""Observed risk at a horizon as a smooth function of the predicted risk, four ways.
+"""Observed risk at a horizon as a smooth function of the predicted risk.
 
 Every estimator returns the curve on a grid together with the covariance of its error, which the
 metrics and the bands are built from.
@@ -13,18 +13,29 @@ import numpy as np
 
 from cje.checks import check_choice
 from cje.errors import CJEError, require_extra
-from cje.kernels.arrays import BoolArray, FloatArray
-from cje.kernels.cox import cox_fit, cox_hazard_influence, risk_sets
-from cje.kernels.kaplan_meier import censoring_influence, censoring_survival, pseudo_observations
+from cje.kernels.arrays import FloatArray
+from cje.kernels.clusters import cluster_sums
+from cje.kernels.incidence import incidence_influence, local_incidence, risk_table
+from cje.kernels.kaplan_meier import pseudo_observations
 from cje.kernels.local_linear import LocalLinear, cell_means, local_linear, smoother_matrix
-from cje.kernels.smooth import natural_spline_basis
-from cje.survival.censoring import spline_of_risk
-from cje.survival.sample import SurvivalSample, check_frac
-from cje.survival.slope import from_survival
+from cje.survival.arguments import check_frac
+from cje.survival.ipcw import ipcw_weights
+from cje.survival.sample import SurvivalSample
 
-__all__ = ["METHODS", "Method", "ObservedRisk", "observed_risk"]
+__all__ = [
+    "METHODS",
+    "Method",
+    "ObservedRisk",
+    "check_method",
+    "covariance_of",
+    "observed_average",
+    "observed_risk",
+    "proportion_band",
+]
 
-Method = Literal["pseudo", "ipcw", "cox_rcs", "naive"]
+Method = Literal["auto", "pseudo", "ipcw", "conditional", "cox_rcs", "naive"]
+METHODS = ("auto", "pseudo", "ipcw", "conditional", "cox_rcs", "naive")
+Band = Callable[[float], tuple[FloatArray, FloatArray]]
 
 
 class ObservedRisk(NamedTuple):
@@ -34,10 +45,11 @@ class ObservedRisk(NamedTuple):
     observed: FloatArray  # at the grid, within [0, 1]
     covariance: FloatArray  # of the error of `observed`
     band_covariance: FloatArray  # on the scale on which the band is drawn
-    band: Callable[[float], tuple[FloatArray, FloatArray]]  # critical value -> (low, high)
+    band: Band  # critical value -> (low, high)
     cell_x: FloatArray  # predicted risk of each cell of neighbouring rows
     cell_mass: FloatArray  # share of the weight in each cell
     interpolate: FloatArray  # (cells, grid)
+    project: Callable[[FloatArray], FloatArray]  # v (grid,) -> row influences on v @ observed
 
     @property
     def at_cells(self) -> FloatArray:
@@ -50,29 +62,93 @@ class ObservedRisk(NamedTuple):
         return np.asarray(self.cell_mass @ self.interpolate)
 
 
+def check_method(method: str, sample: SurvivalSample) -> str:
+    """`method`, ``auto`` resolved for this sample; refused where its assumptions cannot hold.
+
+    Raises
+    ------
+    CJEError
+        Unknown method; a method without support for delayed entry or for competing events.
+    """
+    if check_choice("method", method, METHODS) == "auto":
+        return "pseudo" if sample.entry is None else "conditional"
+    if sample.entry is not None and method not in ("conditional", "cox_rcs"):
+        raise CJEError(
+            "delayed entry needs a method that conditions on the predicted risk",
+            where="method", value=method, hint="use method='conditional'",
+        )  # fmt: skip
+    if sample.competing is not None and method == "cox_rcs":
+        raise CJEError(
+            "cox_rcs does not support competing events: one minus exp(-H) is not their incidence",
+            where="method", value=method, hint="use method='pseudo' or 'conditional'",
+        )  # fmt: skip
+    return method
+
+
 def observed_risk(
     survival: FloatArray,
     sample: SurvivalSample,
     horizon: float,
     *,
-    method: Method = "pseudo",
+    method: str = "pseudo",
     frac: float = 0.3,
     knots: int = 3,
 ) -> ObservedRisk:
     """Estimate the observed risk by the method named; see `integrated_calibration_index`."""
     check_frac(frac)
-    if check_choice("method", method, METHODS) == "cox_rcs":
-        return _cox_rcs(survival, sample, horizon, frac, knots)
+    if method == "cox_rcs":
+        from cje.survival.cox_spline import cox_spline_risk
+
+        return cox_spline_risk(survival, sample, horizon, frac, knots)
     prepared = local_linear(1.0 - survival, sample.mass, frac=frac)
+    if method == "conditional":
+        return _conditional(prepared, sample, horizon)
     outcome, weight = _OUTCOMES[method](sample, horizon)
-    curve = smooth_outcome(prepared, outcome, weight)
+    curve = _smooth_outcome(prepared, outcome, weight, sample)
     if method == "naive":
-        return curve._replace(observed=_robust_lowess(1.0 - survival, outcome, frac, curve.grid))
+        robust = _robust_lowess(1.0 - survival, outcome, frac, curve.grid)
+        shift = robust - curve.observed
+        inner = curve.band
+
+        def band(critical: float) -> tuple[FloatArray, FloatArray]:
+            low, high = inner(critical)
+            return np.clip(low + shift, 0.0, 1.0), np.clip(high + shift, 0.0, 1.0)
+
+        return curve._replace(observed=np.clip(robust, 0.0, 1.0), band=band)
     return curve
 
 
+def observed_average(
+    survival: FloatArray, sample: SurvivalSample, horizon: float, method: str, frac: float
+) -> tuple[float, FloatArray]:
+    """Observed risk of the whole sample at the horizon, and each row's influence on it."""
+    share = sample.mass / sample.mass.sum()
+    if method == "marginal":
+        value, derivative = incidence_influence(
+            sample.time, sample.any_event, sample.event, np.array([horizon]), sample.weight
+        )
+        return float(value[0]), sample.mass * derivative[:, 0]
+    prepared = local_linear(1.0 - survival, sample.mass, frac=check_frac(frac))
+    risk = _conditional(prepared, sample, horizon)
+    at_row = risk.at_cells[prepared.cells.code]
+    average = float(share @ at_row)
+    return average, risk.project(risk.grid_mass) + share * (at_row - average)
+
+
+def covariance_of(influence: FloatArray, sample: SurvivalSample) -> FloatArray:
+    """Covariance of estimates from their row influences (n, m), by cluster where there are any."""
+    if sample.cluster is None:
+        return np.asarray(influence.T @ influence)
+    m = int(sample.cluster.max()) + 1
+    sums = cluster_sums(influence, sample.cluster, m)
+    return np.asarray(sums.T @ sums) * (m / (m - 1))
+
+
 def _pseudo(sample: SurvivalSample, horizon: float) -> tuple[FloatArray, FloatArray]:
-    return pseudo_observations(sample.time, sample.event, horizon, sample.weight), sample.mass
+    values = pseudo_observations(
+        sample.time, sample.any_event, horizon, sample.weight, sample.event
+    )
+    return values, sample.mass
 
 
 def _ipcw(sample: SurvivalSample, horizon: float) -> tuple[FloatArray, FloatArray]:
@@ -89,53 +165,11 @@ _OUTCOMES: dict[str, Callable[[SurvivalSample, float], tuple[FloatArray, FloatAr
     "ipcw": _ipcw,
     "naive": _naive,
 }
-METHODS = ("pseudo", "ipcw", "cox_rcs", "naive")
 
 
-def event_free(sample: SurvivalSample, horizon: float) -> BoolArray:
-    """Rows known to be event-free at the horizon.
-
-    Deaths come before censorings at one time, so a row censored at the horizon itself is known to
-    have reached it: the end of a study, where everybody left is censored, is such a time.
-    """
-    return np.asarray((sample.time > horizon) | (~sample.event & (sample.time == horizon)))
-
-
-def ipcw_weights(
-    sample: SurvivalSample, horizon: float, reference: SurvivalSample | None = None
-) -> FloatArray:
-    r"""Inverse probability of being uncensored: :math:`1/G(\min(T_i,t)-)` for those whose state at
-    the horizon is known (an event by then, or `event_free`), 0 for those censored before.
-
-    `reference` is the sample whose censoring distribution is used (`sample` itself by default).
-    """
-    source = sample if reference is None else reference
-    known = (sample.event | (sample.time >= horizon)) & sample.counted
-    g = censoring_survival(source.time, source.event, source.weight)
-    before = g.before(np.minimum(sample.time, horizon))
-    if known.any() and before[known].min() <= 0:
-        raise CJEError(
-            "everybody is censored before the horizon: inverse-censoring weights do not exist",
-            where="time_horizon",
-            value=horizon,
-            hint="choose an earlier horizon",
-        )
-    return np.where(known, 1.0 / np.where(known, before, 1.0), 0.0)
-
-
-def estimated_censoring(
-    sample: SurvivalSample, coefficient: FloatArray, at: FloatArray
-) -> FloatArray:
-    """Each row's influence through the censoring distribution, where the sample itself gave it.
-
-    `coefficient` and `at` as in `cje.kernels.kaplan_meier.censoring_influence`.
-    """
-    return sample.mass * censoring_influence(
-        sample.time, sample.event, coefficient, at, sample.weight
-    )
-
-
-def smooth_outcome(prepared: LocalLinear, outcome: FloatArray, weight: FloatArray) -> ObservedRisk:
+def _smooth_outcome(
+    prepared: LocalLinear, outcome: FloatArray, weight: FloatArray, sample: SurvivalSample
+) -> ObservedRisk:
     """Local linear smooth of an outcome and the covariance of its error.
 
     Residuals are inflated by leverage (HC2), so that the variance is not too small at the ends.
@@ -145,12 +179,14 @@ def smooth_outcome(prepared: LocalLinear, outcome: FloatArray, weight: FloatArra
     matrix = smoother_matrix(prepared, mass)
     fitted = matrix @ mean
     at_cells = prepared.interpolate @ fitted
-    leverage = np.einsum("cg,gc->c", prepared.interpolate, matrix)
     share = np.divide(weight, mass[cells.code], out=np.zeros_like(weight), where=weight > 0)
     residual = share * (outcome - at_cells[cells.code])
-    residual /= np.sqrt(1.0 - np.clip(leverage[cells.code] * share, 0.0, 0.9))
-    variance = np.bincount(cells.code, weights=residual * residual, minlength=n_cells)
-    covariance = (matrix * variance) @ matrix.T
+    residual /= np.sqrt(1.0 - _leverage(prepared, matrix, share))
+    if sample.cluster is None:
+        variance = np.bincount(cells.code, weights=residual * residual, minlength=n_cells)
+        covariance = (matrix * variance) @ matrix.T
+    else:
+        covariance = covariance_of(matrix.T[cells.code] * residual[:, None], sample)
     concentration = (matrix * matrix) @ np.bincount(
         cells.code, weights=share * share, minlength=n_cells
     )
@@ -160,16 +196,53 @@ def smooth_outcome(prepared: LocalLinear, outcome: FloatArray, weight: FloatArra
         observed,
         covariance,
         covariance,
-        _proportion_band(observed, np.diag(covariance), concentration),
+        proportion_band(observed, np.diag(covariance), concentration),
         cells.x,
         cells.weight / cells.weight.sum(),
         prepared.interpolate,
+        lambda v: (v @ matrix)[cells.code] * residual,
     )
 
 
-def _proportion_band(
-    observed: FloatArray, variance: FloatArray, concentration: FloatArray
-) -> Callable[[float], tuple[FloatArray, FloatArray]]:
+def _leverage(prepared: LocalLinear, matrix: FloatArray, share: FloatArray) -> FloatArray:
+    """How much of its own fitted value each row makes, at most 0.9."""
+    leverage = np.einsum("cg,gc->c", prepared.interpolate, matrix)
+    return np.asarray(np.clip(leverage[prepared.cells.code] * share, 0.0, 0.9))
+
+
+def _conditional(prepared: LocalLinear, sample: SurvivalSample, horizon: float) -> ObservedRisk:
+    """Cumulative incidence within neighbourhoods of the predicted risk, local linear weights.
+
+    Hazards are ratios of local sums, so that censoring and entry may depend on the predicted risk,
+    and no hazards need to be proportional.
+    """
+    cells, mass = prepared.cells, sample.mass
+    in_cell, _ = cell_means(cells, mass, mass)
+    matrix = smoother_matrix(prepared, in_cell)
+    per_row = np.divide(matrix, in_cell, out=np.zeros_like(matrix), where=in_cell > 0)
+    table = risk_table(sample.time, sample.entry)
+    value, influence = local_incidence(
+        table, sample.any_event, sample.event, horizon, per_row, cells.code, mass
+    )
+    share = np.divide(mass, in_cell[cells.code], out=np.zeros_like(mass), where=mass > 0)
+    influence /= np.sqrt(1.0 - _leverage(prepared, matrix, share))[:, None]
+    covariance = covariance_of(influence, sample)
+    concentration = (per_row[:, cells.code] ** 2) @ (mass * mass)
+    observed = np.clip(value, 0.0, 1.0)
+    return ObservedRisk(
+        prepared.grid,
+        observed,
+        covariance,
+        covariance,
+        proportion_band(observed, np.diag(covariance), concentration),
+        cells.x,
+        cells.weight / cells.weight.sum(),
+        prepared.interpolate,
+        lambda v: influence @ v,
+    )
+
+
+def proportion_band(observed: FloatArray, variance: FloatArray, concentration: FloatArray) -> Band:
     """The union of Wilson's band and an adjusted Wald band.
 
     Wilson keeps the candidates m with |observed - m| <= c sqrt(k m (1 - m)): each is tested with
@@ -194,58 +267,6 @@ def _proportion_band(
         return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
     return band
-
-
-def _cox_rcs(
-    survival: FloatArray, sample: SurvivalSample, horizon: float, frac: float, n_knots: int
-) -> ObservedRisk:
-    """Cox regression on a restricted cubic spline of cloglog risk; delta-method covariance."""
-    if not isinstance(n_knots, int) or n_knots not in (3, 4, 5):
-        raise CJEError("cox_rcs takes 3, 4 or 5 knots", where="knots", value=n_knots)
-    prepared = local_linear(1.0 - survival, sample.mass, frac=frac)
-    # survival below 1e-15 cannot be told from 0 on the risk scale of the grid
-    cloglog = from_survival(np.clip(survival, 1e-15, 1 - 1e-15))
-    if float(np.ptp(cloglog)) == 0:
-        raise CJEError("every prediction is the same: cox_rcs has nothing to regress on",
-                       where="survival_probs_at_t", value=float(survival[0]),
-                       hint="use method='pseudo'")  # fmt: skip
-    basis, places = spline_of_risk(cloglog, n_knots)
-    grid_cloglog = from_survival(np.clip(1.0 - prepared.grid, 1e-15, 1 - 1e-15))
-    grid_basis = (
-        natural_spline_basis(grid_cloglog, places) if len(places) > 2 else grid_cloglog[:, None]
-    )
-    scale = basis.std(axis=0)
-    sets = risk_sets(sample.time, sample.event)
-    unit = float(sample.mass.mean())
-    fit = cox_fit(basis / scale, sets, sample.weight, ridge=1e-8 * unit)
-    # where the risks order the events perfectly the likelihood rises for ever, ever more flatly
-    if not fit.converged or float(np.linalg.eigvalsh(fit.information)[0]) < 1e-6 * unit:
-        raise CJEError("the Cox spline has no finite estimate", where="method='cox_rcs'",
-                       value=f"{sample.n_events} events", hint="use fewer knots")  # fmt: skip
-    log_hazard, influence = cox_hazard_influence(
-        basis / scale, sets, fit, horizon, grid_basis / scale, sample.weight
-    )
-    hazard = np.exp(log_hazard)
-    log_covariance = influence.T @ influence
-    log_se = np.sqrt(np.diag(log_covariance))
-    slope = np.exp(-hazard) * hazard  # d(1 - exp(-H)) = exp(-H) H dlogH
-
-    def band(critical: float) -> tuple[FloatArray, FloatArray]:
-        margin = np.clip(critical * log_se, 0.0, 50.0)
-        low, high = hazard * np.exp(-margin), hazard * np.exp(margin)
-        return -np.expm1(-low), -np.expm1(-high)
-
-    cells = prepared.cells
-    return ObservedRisk(
-        prepared.grid,
-        -np.expm1(-hazard),
-        log_covariance * np.outer(slope, slope),
-        log_covariance,
-        band,
-        cells.x,
-        cells.weight / cells.weight.sum(),
-        prepared.interpolate,
-    )
 
 
 def _robust_lowess(

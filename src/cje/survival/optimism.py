@@ -10,7 +10,7 @@ import numpy as np
 
 from cje.checks import check_probabilities, check_seed, check_whole_number, finite_array
 from cje.errors import CJEError
-from cje.kernels.arrays import BoolArray, FloatArray
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.survival.discrimination import harrell_c
 from cje.survival.ici import integrated_calibration_index
 from cje.survival.in_the_large import calibration_in_the_large
@@ -36,7 +36,8 @@ class SurvivalModel(Protocol):
 class OptimismCorrected:
     """A metric as it appears on the training data, its optimism, and their difference.
 
-    `standard_error` is that of the optimism's Monte Carlo mean, not of the metric.
+    `standard_error` is that of the optimism's Monte Carlo mean, not of the metric. For ICI,
+    optimism is measured on squares above the noise floor (see `optimism_corrected`).
     """
 
     apparent: float
@@ -67,15 +68,23 @@ def _predicted(model: SurvivalModel, x: FloatArray, times: FloatArray) -> FloatA
     """The model's survival matrix, which may be anybody's: checked."""
     matrix = check_probabilities("predict_survival", model.predict_survival(x, times), ndim=2)
     if matrix.shape != (len(x), len(times)):
-        raise CJEError("predict_survival must give one row a subject and one column a time",
+        raise CJEError("predict_survival must give one row per subject and one column per time",
                        value=matrix.shape, hint=f"expected {(len(x), len(times))}")  # fmt: skip
     return matrix
 
 
 def model_metrics(
-    model: SurvivalModel, x: FloatArray, time: FloatArray, event: BoolArray, horizon: float
+    model: SurvivalModel,
+    x: FloatArray,
+    time: FloatArray,
+    event: BoolArray,
+    horizon: float,
+    subject: IntArray | None = None,
 ) -> dict[str, float]:
-    """O/E, slope, ICI and Harrell's C of a fitted model on data.
+    """O/E, slope, ICI, its squared excess over the noise floor, and Harrell's C on data.
+
+    `subject` says which rows are copies of one subject, so that copies are not taken for
+    independent rows in the noise floor.
 
     The risk is ``model.predict_log_risk(x)`` where the model has one, else cloglog of its survival
     at the horizon.
@@ -83,10 +92,13 @@ def model_metrics(
     at_t = _predicted(model, x, np.array([horizon]))[:, 0]
     own_score = getattr(model, "predict_log_risk", None)
     score = from_survival(at_t) if own_score is None else np.asarray(own_score(x))
+    ici = integrated_calibration_index(at_t, time, event, horizon, groups=subject)
+    own = own_survival(model, x, time)
     return {
-        "in_the_large": calibration_in_the_large(own_survival(model, x, time), event).value,
-        "slope": calibration_slope(score, time, event).value,
-        "ici": integrated_calibration_index(at_t, time, event, horizon).value,
+        "in_the_large": calibration_in_the_large(own, event, strict=True).value,
+        "slope": calibration_slope(score, time, event, strict=True).value,
+        "ici": ici.value,
+        "excess": ici.value**2 - ici.null_reference**2,
         "c": harrell_c(score, time, event).value,
     }
 
@@ -106,6 +118,12 @@ def optimism_corrected(
     .. math:: \text{corrected} = A - \frac1B\sum_b \big[M(f_b; D_b) - M(f_b; D)\big]
 
     where :math:`f_b` is the model refitted on the bootstrap sample :math:`D_b`.
+
+    ICI is corrected on another scale. Noise alone keeps it above zero, and a bootstrap sample
+    carries that of the original data and its own, so that its plain optimism has the wrong sign.
+    With :math:`e = ICI^2 - N^2`, where N is the null reference (by subject in :math:`D_b`), which
+    averages to the squared miscalibration: :math:`\text{corrected}^2 = A^2 -
+    \frac1B\sum_b [e(f_b;D_b)-e(f_b;D)]`.
 
     Parameters
     ----------
@@ -136,7 +154,7 @@ def optimism_corrected(
         rows = rng.integers(0, len(time), len(time))
         try:
             model = make_model().fit(covariates[rows], time[rows], event[rows])
-            inside = model_metrics(model, covariates[rows], time[rows], event[rows], horizon)
+            inside = model_metrics(model, covariates[rows], time[rows], event[rows], horizon, rows)
             outside = model_metrics(model, covariates, time, event, horizon)
         except CJEError as error:
             raise CJEError(
@@ -147,13 +165,20 @@ def optimism_corrected(
             ) from error
         for name, values in gaps.items():
             values.append(inside[name] - outside[name])
-    return {
-        name: OptimismCorrected(
-            apparent[name],
-            float(np.mean(values)),
-            apparent[name] - float(np.mean(values)),
-            float(np.std(values, ddof=1) / np.sqrt(len(values))),
-            n_bootstrap,
-        )
-        for name, values in gaps.items()
-    }
+    corrected = {name: _corrected(apparent[name], values) for name, values in gaps.items()}
+    excess = corrected.pop("excess")
+    corrected["ici"] = _above_floor(apparent["ici"], excess)
+    return corrected
+
+
+def _corrected(apparent: float, gaps: list[float]) -> OptimismCorrected:
+    mean = float(np.mean(gaps))
+    error = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps)))
+    return OptimismCorrected(apparent, mean, apparent - mean, error, len(gaps))
+
+
+def _above_floor(apparent: float, excess: OptimismCorrected) -> OptimismCorrected:
+    """ICI less an optimism known on the scale of its square."""
+    corrected = float(np.sqrt(max(apparent**2 - excess.optimism, 0.0)))
+    error = excess.standard_error / (2.0 * max(corrected, 1e-12))
+    return OptimismCorrected(apparent, apparent - corrected, corrected, error, excess.n_bootstrap)

@@ -100,5 +100,5 @@ def recalibrate(
     On the recalibration data themselves the slope of the result is one by construction.
     """
     eta = finite_array("log_risk", log_risk)
-    slope = calibration_slope(eta, event_times, event_indicators).value
+    slope = calibration_slope(eta, event_times, event_indicators, strict=True).value
     return Recalibration(slope, fit_baseline(slope * eta, event_times, event_indicators))

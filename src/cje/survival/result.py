@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, stdtrit
 
 from cje.checks import check_level
-from cje.findings import Finding
+from cje.findings import Finding, Severity
 from cje.inference.intervals import Interval
-from cje.kernels.arrays import FloatArray
+from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import cluster_sums
 
-__all__ = ["MetricEstimate", "log_interval", "logit_interval", "normal_interval", "standard_error"]
+__all__ = [
+    "MetricEstimate",
+    "Spread",
+    "log_interval",
+    "logit_interval",
+    "normal_interval",
+    "spread_of",
+    "undefined",
+]
+
+
+class Spread(NamedTuple):
+    """Standard error of an estimate, its degrees of freedom, and the influence behind both."""
+
+    se: float
+    df: float  # inf where rows are independent; clusters - 1 with groups
+    influence: FloatArray  # one value per independent unit, in the sum convention
+
+    def reach(self, level: float) -> float:
+        """Half width of a symmetric interval."""
+        return self.quantile(level) * self.se
+
+    def quantile(self, level: float) -> float:
+        """Student's t (normal) quantile of a two-sided interval."""
+        return float(stdtrit(min(self.df, 1e10), 0.5 + check_level(level) / 2))
 
 
 @dataclass(frozen=True)
@@ -26,7 +52,7 @@ class MetricEstimate:
     name : str
         What was measured.
     value : float
-        The estimate.
+        The estimate; NaN where it is not defined, with a finding that says why.
     interval : Interval
         Confidence interval (low, high, level, method).
     n : int
@@ -37,6 +63,11 @@ class MetricEstimate:
         Further numbers, named.
     findings : tuple of Finding
         Warnings the reader must see.
+    influence : array, optional
+        Influence of each row (each cluster, where `groups` was given) on the value; a standard
+        error is ``sqrt(m / (m - 1) * sum(influence ** 2))``. Paired differences are made of it.
+    clustered : bool
+        The units of `influence` are clusters.
 
     Examples
     --------
@@ -52,6 +83,8 @@ class MetricEstimate:
     standard_error: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    influence: FloatArray | None = field(default=None, repr=False, compare=False)
+    clustered: bool = False
 
     def __float__(self) -> float:
         return self.value
@@ -62,12 +95,12 @@ class MetricEstimate:
         return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Plain JSON types; a number that is not defined is None."""
         return {
             "name": self.name,
-            "value": self.value,
-            "low": self.interval.low,
-            "high": self.interval.high,
+            "value": _finite(self.value),
+            "low": _finite(self.interval.low),
+            "high": _finite(self.interval.high),
             "level": self.interval.level,
             "method": self.interval.method,
             "n": self.n,
@@ -77,38 +110,56 @@ class MetricEstimate:
         }
 
 
-def standard_error(influence: FloatArray) -> float:
-    """Standard error from an influence vector in the sum convention: sqrt(n/(n-1) sum psi^2)."""
-    n = len(influence)
-    return float(np.sqrt((influence @ influence) * n / max(n - 1, 1)))
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
-def _z(level: float) -> float:
-    return float(ndtri(0.5 + check_level(level) / 2))
+def undefined(
+    name: str, n: int, level: float, why: str, details: dict[str, Any] | None = None
+) -> MetricEstimate:
+    """A metric that is NaN, with the reason as a finding and as a `RuntimeWarning`."""
+    warnings.warn(why, RuntimeWarning, stacklevel=3)
+    finding = Finding(
+        "metric-undefined", why, Severity.REFUSE,
+        "collect data with events, or check the event indicators and the predictions",
+    )  # fmt: skip
+    interval = Interval(np.nan, np.nan, level, "none")
+    return MetricEstimate(name, np.nan, interval, n, None, details or {}, (finding,))
 
 
-def normal_interval(value: float, se: float, level: float) -> Interval:
-    """Value plus or minus a normal quantile of standard errors."""
-    return Interval(value - _z(level) * se, value + _z(level) * se, level, "normal")
+def spread_of(influence: FloatArray, cluster: IntArray | None = None) -> Spread:
+    """Standard error sqrt(m/(m-1) sum psi^2) over the m independent units (rows or clusters)."""
+    df = np.inf
+    if cluster is not None:
+        influence = cluster_sums(influence, cluster, int(cluster.max()) + 1)
+        df = float(len(influence) - 1)
+    m = len(influence)
+    return Spread(float(np.sqrt((influence @ influence) * m / max(m - 1, 1))), df, influence)
 
 
-def log_interval(value: float, se: float, level: float) -> Interval:
-    """Normal on the log scale, for positive ratios; `se` is on the natural scale."""
-    factor = float(np.exp(_z(level) * se / value))
+def normal_interval(value: float, spread: Spread, level: float) -> Interval:
+    """Value plus or minus a normal (Student's t, with clusters) quantile of standard errors."""
+    reach = spread.reach(level)
+    return Interval(value - reach, value + reach, level, "normal" if np.isinf(spread.df) else "t")
+
+
+def log_interval(value: float, spread: Spread, level: float) -> Interval:
+    """Symmetric on the log scale, for positive ratios; the spread is on the natural scale."""
+    factor = float(np.exp(min(spread.reach(level) / value, 700.0)))
     return Interval(value / factor, value * factor, level, "log")
 
 
-def logit_interval(value: float, se: float, level: float, pairs: int) -> Interval:
-    """Normal on the logit scale, for shares of pairs in (0, 1).
+def logit_interval(value: float, spread: Spread, level: float, pairs: int) -> Interval:
+    """Symmetric on the logit scale, for shares of pairs in (0, 1).
 
-    At 0 and 1 the standard error is nothing. `pairs` pairs without a common subject are then that
+    At 0 and 1 the standard error is zero. `pairs` pairs without a common subject are then that
     many independent trials that all came out alike, and the interval is Clopper and Pearson's.
     """
     if not 0 < value < 1:
         reach = float(((1 - check_level(level)) / 2) ** (1 / pairs))
         ends = (reach, 1.0) if value >= 1 else (0.0, 1.0 - reach)
         return Interval(*ends, level, "exact")
-    half = _z(level) * se / (value * (1 - value))
+    half = spread.reach(level) / (value * (1 - value))
     centre = np.log(value / (1 - value))
     low, high = float(expit(centre - half)), float(expit(centre + half))
     return Interval(low, high, level, "logit")

@@ -14,58 +14,84 @@ from cje.checks import (
     check_number,
     check_probabilities,
     check_weights,
+    check_whole_number,
     finite_array,
+    float_array,
     refuse_rows,
 )
 from cje.errors import CJEError
-from cje.kernels.arrays import BoolArray, FloatArray
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
+from cje.survival.arguments import SMALLEST_SHARE, check_groups
 
 __all__ = [
-    "SMALLEST_SHARE",
     "SurvivalSample",
     "censoring_reference",
     "check_events",
-    "check_frac",
     "check_horizon",
     "check_informative",
     "check_matrix",
     "check_scores",
     "check_times",
     "open_unit",
+    "split_causes",
     "survival_sample",
 ]
-
-SMALLEST_SHARE = 1e-12  # of the largest weight; what is less is lost when they are added up
 
 
 @dataclass(frozen=True)
 class SurvivalSample:
-    """Follow-up times, event indicators and weights, all finite and of one length.
+    """Follow-up times, event indicators, weights and clusters, all finite and of one length.
 
-    `weight` is None where every row counts once.
+    Parameters
+    ----------
+    time : array (n,)
+        Time of the event or of censoring.
+    event : array of bool (n,)
+        The event of interest happened.
+    weight : array (n,), optional
+        None where every row counts once.
+    competing : array of bool (n,), optional
+        Another event ended the follow-up.
+    entry : array (n,), optional
+        Time from which the row is under observation.
+    cluster : array of int (n,), optional
+        Cluster of the row.
     """
 
     time: FloatArray
     event: BoolArray
     weight: FloatArray | None = None
+    competing: BoolArray | None = None
+    entry: FloatArray | None = None
+    cluster: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.time)
 
     @property
     def mass(self) -> FloatArray:
-        """The weights, ones where none were given."""
+        """The weights; ones where none were given."""
         return np.ones(len(self.time)) if self.weight is None else self.weight
 
     @property
     def n_events(self) -> int:
-        """Rows with an observed event."""
+        """Rows with an observed event of interest."""
         return int(self.event.sum())
 
     @property
+    def any_event(self) -> BoolArray:
+        """Rows whose follow-up ended with an event of any kind."""
+        return self.event if self.competing is None else self.event | self.competing
+
+    @property
     def counted(self) -> BoolArray:
-        """Rows with weight."""
+        """Rows with positive weight."""
         return np.ones(len(self.time), dtype=bool) if self.weight is None else self.weight > 0
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of a standard error: clusters less one, else infinite."""
+        return np.inf if self.cluster is None else float(self.cluster.max())
 
     def median_event_time(self) -> float:
         """(Weighted) median of the observed event times: the default horizon."""
@@ -82,18 +108,53 @@ class SurvivalSample:
 
 def check_events(values: ArrayLike, n: int | None = None) -> BoolArray:
     """Event indicators as booleans: 1 = event, 0 = censored."""
+    return split_causes(values, n, None)[0]
+
+
+def split_causes(
+    values: ArrayLike, n: int | None, cause: int | None
+) -> tuple[BoolArray, BoolArray | None]:
+    """Events of interest, and competing events (None where there are none).
+
+    Parameters
+    ----------
+    values : array (n,)
+        0 = censored; without `cause`, 1 = event; with it, one positive integer per kind of event.
+    cause : int, optional
+        The code of the event of interest.
+
+    Raises
+    ------
+    CJEError
+        No rows, codes that are not integers from 0, or codes above 1 without `cause`.
+    """
     array = finite_array("event_indicators", values, n=n)
     if len(array) == 0:
         raise CJEError("there are no rows")
-    bad = np.flatnonzero((array != 0) & (array != 1))
-    if len(bad):
-        raise CJEError(
-            "event_indicators must be 0 (censored) or 1 (event)",
-            where=f"row {bad[0]}",
-            value=float(array[bad[0]]),
-            hint="competing events need a model of their own; recode them as censored on purpose",
-        )
-    return np.asarray(array == 1)
+    if cause is None:
+        bad = np.flatnonzero((array != 0) & (array != 1))
+        if len(bad):
+            code = float(array[bad[0]])
+            whole = code > 1 and code == int(code)
+            raise CJEError(
+                "event_indicators must be 0 (censored) or 1 (event)",
+                where=f"row {bad[0]}",
+                value=code,
+                hint="if the other codes are competing events, name the event of interest with "
+                "cause=1; do not recode them as censored, which overstates the observed risk"
+                if whole
+                else "pass 0 and 1, or one integer per kind of event together with cause=",
+            )
+        return np.asarray(array == 1), None
+    wanted = check_whole_number("cause", cause)
+    refuse_rows(
+        array,
+        (array < 0) | (array != np.round(array)),
+        "event_indicators must be integers: 0 (censored) or the code of an event",
+        "code each kind of event as 1, 2, ...",
+    )
+    competing = (array != 0) & (array != wanted)
+    return np.asarray(array == wanted), competing if competing.any() else None
 
 
 def check_scores(values: ArrayLike, n: int) -> tuple[FloatArray, float]:
@@ -120,28 +181,66 @@ def survival_sample(
     event_indicators: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
+    cause: int | None = None,
+    entry: ArrayLike | None = None,
+    groups: Any = None,
     need_events: bool = True,
 ) -> SurvivalSample:
     """Check follow-up data once, at the boundary.
 
+    Parameters
+    ----------
+    cause : int, optional
+        Code of the event of interest; other codes above 0 are then competing events.
+    entry : array (n,), optional
+        Delayed entry: the time from which each row is under observation.
+    groups : array of labels (n,), optional
+        Cluster of each row (a patient with several rows, a centre).
+
     Raises
     ------
     CJEError
-        Negative or non-finite times, indicators other than 0/1, unequal lengths, no rows; no event
-        or a single subject where `need_events`.
+        Negative or non-finite times, interval-censored times, event codes without `cause`, an
+        entry that is not before its time, unequal lengths, no rows; no event or a single subject
+        where `need_events`.
     """
+    _refuse_intervals(event_times)
     time = finite_array("event_times", event_times)
-    event = check_events(event_indicators, len(time))
+    event, competing = split_causes(event_indicators, len(time), cause)
     weight = check_weights("sample_weight", sample_weight, len(time), smallest_share=SMALLEST_SHARE)
-    bad = np.flatnonzero(time < 0)
-    if len(bad):
-        raise CJEError(
-            "event_times must not be negative", where=f"row {bad[0]}", value=float(time[bad[0]])
-        )
+    refuse_rows(time, time < 0, "event_times must not be negative",
+                "count time from the start of follow-up")  # fmt: skip
     refuse_rows(time, time > LARGEST, "event_times are too large", "count in a larger unit of time")
+    begin = None
+    if entry is not None:
+        begin = finite_array("entry", entry, n=len(time))
+        refuse_rows(begin, begin < 0, "entry must not be negative", "use 0 for rows seen from 0")
+        refuse_rows(
+            begin,
+            begin >= time,
+            "entry must be before the event or censoring time",
+            "a row is at risk where entry < t <= time; drop rows never at risk",
+        )
+        if not begin.any():
+            begin = None
     if need_events:
         check_informative(event, weight)
-    return SurvivalSample(time, event, weight)
+    cluster = check_groups(groups, len(time))
+    return SurvivalSample(time, event, weight, competing, begin, cluster)
+
+
+def _refuse_intervals(event_times: ArrayLike) -> None:
+    """Two times per row mean interval censoring, or an entry in the wrong argument."""
+    shape = np.shape(float_array("event_times", event_times))
+    if len(shape) == 2 and shape[1] == 2:
+        raise CJEError(
+            "event_times has two columns: interval-censored times are not supported, every "
+            "metric here needs an exact or a right-censored time per row",
+            where="event_times",
+            value=shape,
+            hint="if the first column is the time of entry, pass it as entry= and the second as "
+            "event_times; for intervals use a method made for them (icenReg in R)",
+        )
 
 
 def censoring_reference(
@@ -152,13 +251,24 @@ def censoring_reference(
         return None
     if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
         raise CJEError("censoring_sample must be a pair (times, events)", value=given)
-    return survival_sample(*given, need_events=False)
+    times, events = given
+    # any event but censoring ends a row's censoring time: its kind does not matter
+    codes = finite_array("event_indicators", events, n=np.size(times))
+    refuse_rows(
+        codes,
+        (codes < 0) | (codes != np.round(codes)),
+        "event_indicators must be 0 (censored) or 1 (event)",
+        "pass 0 or 1 per row",
+    )
+    return survival_sample(times, (codes > 0).astype(float), need_events=False)
 
 
-def check_informative(event: BoolArray, weight: FloatArray | None) -> None:
-    """At least one event and two subjects: less says nothing about calibration."""
+def check_informative(
+    event: BoolArray, weight: FloatArray | None, *, need_events: bool = True
+) -> None:
+    """Require two subjects and (with `need_events`) an event: less says nothing."""
     counted = np.ones(len(event), dtype=bool) if weight is None else weight > 0
-    if not (event & counted).any():
+    if need_events and not (event & counted).any():
         raise CJEError(
             "there are no events: calibration cannot be assessed",
             value=f"{len(event)} rows",
@@ -206,21 +316,14 @@ def check_times(times: ArrayLike, sample: SurvivalSample) -> FloatArray:
 
 
 def check_matrix(survival: ArrayLike, sample: SurvivalSample, grid: FloatArray) -> FloatArray:
-    """A matrix of survival probabilities, one row a subject and one column a time."""
+    """A matrix of survival probabilities, one row per subject and one column per time."""
     matrix = check_probabilities("survival_probs", survival, n=len(sample), ndim=2)
     if matrix.shape != (len(sample), len(grid)):
         raise CJEError(
-            "survival_probs must have one row a subject and one column a time",
+            "survival_probs must have one row per subject and one column per time",
             value=matrix.shape, hint=f"expected {(len(sample), len(grid))}",
         )  # fmt: skip
     return matrix
-
-
-def check_frac(frac: float) -> float:
-    """A smoothing share in (0, 1]."""
-    if not isinstance(frac, (int, float, np.integer, np.floating)) or not 0 < frac <= 1:
-        raise CJEError("the smoothing share must lie in (0, 1]", where="frac", value=frac)
-    return float(frac)
 
 
 def open_unit(probability: FloatArray) -> FloatArray:
