@@ -145,7 +145,7 @@ def test_json_round_trip_keeps_every_number(result: EstimationResult, tmp_path: 
         ("{broken", "not JSON"),
         ('{"format": "cje-result", "version": 99}', "format version"),
         ('{"format": "cje-result", "version": 1}', "format version"),
-        ('{"format": "cje-result", "version": 2}', "incomplete or damaged"),
+        ('{"format": "cje-result", "version": 3}', "incomplete or damaged"),
     ],
 )
 def test_what_is_no_saved_result_is_refused(text: str, message: str) -> None:
@@ -165,8 +165,10 @@ def test_best_policy_never_crowns_a_refused_one(result: EstimationResult) -> Non
     best = flagged.best_policy()
     assert best.policy == "base"
     assert best.excluded == {"candidate_1": "no overlap"}
-    assert "candidate_1 shows" in best.note
-    assert "refused" in str(flagged.compare_policies("candidate_1", "base"))
+    assert "candidate_1 was refused: no overlap" in best.note
+    assert str(flagged.compare_policies("candidate_1", "base")).startswith(
+        "candidate_1 - base: refused"
+    )
     everything = result.with_(findings=[Finding("x", "all bad", Severity.REFUSE, "stop")])
     assert everything.best_policy().policy is None
 
@@ -176,7 +178,7 @@ def test_ties_are_named() -> None:
     twin = sim.with_columns(policy=["twin"] * len(sim))
     best = analyze_dataset(sim.concat(twin)).best_policy()
     assert len(best.ties) == 1
-    assert "not told apart" in best.note
+    assert "no significant difference" in best.note
 
 
 # ---- choosing the estimator --------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_a_clean_file_ends_with_zero_and_names_are_data(
     assert "by domain" in text
 
 
-def test_a_finding_ends_with_two(
+def test_a_warning_does_not_change_the_exit_code(
     rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame = pl.read_csv(rows)
@@ -58,8 +58,27 @@ def test_a_finding_ends_with_two(
         oracle_label=pl.when(pl.col("policy") == "candidate_1").then(None).otherwise("oracle_label")
     )
     one.write_csv(rows)
-    assert _run(monkeypatch, "analyze", str(rows)) == 2
+    assert _run(monkeypatch, "analyze", str(rows)) == 0
     assert "borrowed calibration" in capsys.readouterr().out
+
+
+def test_a_refused_value_ends_with_two(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pl.read_csv(rows).drop("oracle_label").write_csv(rows)
+    assert _run(monkeypatch, "analyze", str(rows)) == 2
+    assert capsys.readouterr().out.startswith("No result here supports a decision")
+
+
+def test_the_answer_comes_first_and_names_the_baseline(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(monkeypatch, "analyze", str(rows), "--baseline", "candidate_1")
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("[bold]odd is worse than candidate_1 by 0.")
+    assert "on 120 labels" in first
+    assert _run(monkeypatch, "analyze", str(rows), "--baseline", "nobody") == 1
+    assert "the baseline is not in the data" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -95,7 +114,7 @@ def test_a_guessed_scale_is_told(
     rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pl.read_csv(rows).with_columns(pl.col("oracle_label") * 7).write_csv(rows)
-    _run(monkeypatch, "analyze", str(rows))
+    _run(monkeypatch, "analyze", str(rows), "--verbose")
     text = " ".join(capsys.readouterr().out.split())
     assert "[read] fresh: oracle_label taken to be on 0-10" in text
 
@@ -187,4 +206,4 @@ def test_an_empty_file_has_a_next_step(
 def test_the_help_says_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(CliRunner().invoke(app, ["analyze", "--help"]).output.split())
     assert "Exit code 0" in text
-    assert "transport audit" in text
+    assert "a requested value was refused" in text

@@ -76,7 +76,7 @@ def test_the_command_prints_the_findings_of_subgroups(
     monkeypatch.setattr(sys, "argv", ["cje", "analyze", str(tmp_path / "rows.csv"), "--by=domain"])
     with pytest.raises(SystemExit) as stop:
         main()
-    assert stop.value.code == 2
+    assert stop.value.code == 0
     assert "base, domain=rare: " in capsys.readouterr().out
 
 
@@ -111,7 +111,7 @@ def test_every_export_of_a_subgroup_has_the_joint_limits_and_the_single_ones(
     assert frame.select("single_low", "single_high").rows() == single
     table = json.loads(direct.to_json(influence=False))["subgroups"]["domain"]["table"]
     assert [(row["low"], row["high"]) for row in table] == joint
-    assert f"{joint[0][0]:.4g} to {joint[0][1]:.4g}" in direct.summary()
+    assert f"{joint[0][0]:.3f} to {joint[0][1]:.3f}" in direct.summary()
     whole = direct.to_frame().filter(pl.col("subgroup").is_null())
     assert whole.select("low", "high").rows() == direct.ci()
     assert whole.select("joint_low", "joint_high").rows() == direct.ci(joint=True)

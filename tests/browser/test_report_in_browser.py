@@ -82,7 +82,7 @@ def test_the_numbers_shown_are_the_results(hostile: Any, open_page: Any) -> None
         expected = [comparison.difference, comparison.interval.low, comparison.interval.high]
         assert shown[:3] == pytest.approx(expected, abs=6e-4)
         assert shown[3] == pytest.approx(max(p, 0.001), abs=6e-3)
-        assert ("not told apart" in text) == (p >= 0.05)
+        assert ("no significant difference" in text) == (p >= 0.05)
 
 
 def column(page: Any, name: str) -> list[str]:

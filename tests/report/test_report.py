@@ -53,7 +53,13 @@ def every_part(text: str) -> tuple[object, ...]:
     )
     finding = Finding("code", text, Severity.REFUSE, text, text)
     return (
-        Forest(text, (ForestRow(text, 0.5, 0.4, 0.6, 0.45, text, muted=True),), text, 0.5, (0, 1)),
+        Forest(
+            text,
+            (ForestRow(text, 0.5, 0.4, 0.6, 0.45, text), ForestRow.refused(text, text)),
+            text,
+            0.5,
+            (0, 1),
+        ),
         MatrixPart(text, (text, "b"), {(0, 1): MatrixCell(0.1, 0.0, 0.2, 0.04, text)}, text),
         Section(text, (CurvePart(text, curve, histogram, text), histogram), text),
         Table(text, (text, text), ((text, text),), frozenset({1}), text),
@@ -206,16 +212,17 @@ def test_a_strip_puts_values_where_the_axis_says() -> None:
     )
 
 
-def test_a_refused_interval_does_not_squeeze_the_others() -> None:
+def test_a_refused_row_has_a_reason_and_no_number() -> None:
     good = ForestRow("a", 0.58, 0.57, 0.59)
-    wild = ForestRow("b", 0.6, -40.0, 90.0, muted=True)
-    low, high = Forest("t", (good, wild)).limits()
-    assert high - low < 0.1
-    alone = Forest("t", (wild,)).limits()
-    assert alone[0] < -40
-    assert alone[1] > 90
-    ends = shape(forest_strip(Forest("t", (good, wild)), wild), "line", "interval")
-    assert len(ends) == 1  # the line, no end marks
+    refused = ForestRow.refused("b", "too few labels", truth=0.575)
+    part = Forest("t", (good, refused))
+    assert part.limits() == Forest("t", (good, ForestRow("b", 0.575, 0.575, 0.575))).limits()
+    strip = forest_strip(part, refused)
+    assert shape(strip, "line", "interval") == []
+    assert "<circle" not in strip
+    page = Report("t", (part,)).to_html()
+    assert "too few labels" in page
+    assert page.count('class="point"') == 1
 
 
 def test_bars_are_shares_and_outlines_follow() -> None:
@@ -227,7 +234,7 @@ def test_bars_are_shares_and_outlines_follow() -> None:
     heights = [float(bar["height"]) for bar in shape(chart, "rect", "bar")]
     assert heights[1] == pytest.approx(3 * heights[0], rel=1e-3)
     assert len(shape(chart, "path", "step")) == 1
-    with pytest.raises(CJEError, match="one count a bin"):
+    with pytest.raises(CJEError, match="one count per bin"):
         HistogramPart("h", np.array([0.0, 1.0]), (Series("a", np.ones(2)),), "x")
 
 

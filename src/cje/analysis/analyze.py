@@ -16,6 +16,7 @@ from cje.data.sampler import PrecomputedSampler
 from cje.errors import CJEError
 from cje.estimators.direct.estimator import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
+from cje.results.baseline import choose_baseline
 from cje.results.comparison import check_margin
 from cje.results.result import EstimationResult
 
@@ -44,6 +45,7 @@ def analyze_dataset(
     calibration_data_path: Any = None,
     estimator: str = "auto",
     by: str | Sequence[str] = (),
+    baseline: str | None = None,
     margin: float | None = None,
     win_rate_against: str | None = None,
     covariates: Sequence[str] = (),
@@ -77,6 +79,9 @@ def analyze_dataset(
     by : str or sequence of str
         Subgroup columns to answer within. ``result.subgroups[column]`` has jointly valid intervals
         for every policy and level, and paired differences within each level.
+    baseline : str, optional
+        What the others are compared with; tables begin with it. By default the version whose name
+        says so (``prod``, ``baseline``, ...), otherwise the first one; the result states which.
     margin : float, optional
         Non-inferiority margin, on the label's scale, that `compare_policies` tests against.
     win_rate_against : str, optional
@@ -108,7 +113,7 @@ def analyze_dataset(
     columns = [by] if isinstance(by, str) else list(by)
     level, margin = check_level(level), check_margin(margin)
     if estimator != "auto":
-        find_estimator(estimator)  # a wrong name is told before anything is read
+        find_estimator(estimator)  # before anything is read
     reading: dict[str, Any] = {
         "fields": fields,
         "judge_scale": judge_scale,
@@ -141,8 +146,13 @@ def analyze_dataset(
         options.setdefault("seed", seed)
         options.setdefault("covariates", tuple(covariates))
     result = _run(entry, inputs, options, columns)
-    extra: dict[str, Any] = {"margin": margin, "seed": seed}
-    within: dict[str, Any] = {"margin": margin}
+    base, how = choose_baseline(result.policies, baseline)
+    extra: dict[str, Any] = {"margin": margin, "seed": seed, "baseline": base}
+    if how:
+        extra["baseline_note"] = how
+    if type(fresh_draws_data).__module__.partition(".")[0] == "pandas":
+        extra["frame"] = "pandas"
+    within: dict[str, Any] = {"margin": margin, "baseline": base}
     if win_rate_against is not None:
         extra |= _win_rate(result, win_rate_against)
         within["quantity"] = extra["quantity"]
@@ -240,7 +250,7 @@ def _win_rate(result: EstimationResult, opponent: str) -> dict[str, Any]:
 
 
 def _readings(inputs: _Inputs) -> dict[str, Any]:
-    """What the readers recognised and assumed, in words, by role."""
+    """What the readers recognised and assumed, by role."""
     parts = (
         ("fresh", inputs.fresh), ("logged", inputs.logged), ("calibration", inputs.calibration)
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`cje analyze`: files in, a table of policy values, differences and findings out."""
+"""`cje analyze`: files in; the answer, its tables and findings out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cje.cli.exit_codes import ANSWERED, REFUSED
 from cje.errors import CJEError
 from cje.terminal import console as safe_console
 from cje.terminal import safe, say
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from cje.results.result import EstimationResult
     from cje.results.text import TextTable
 
-__all__ = ["analyze"]
+__all__ = ["analyze", "has_refusal", "show_result"]
 
 
 def analyze(
@@ -37,6 +38,9 @@ def analyze(
     on: Annotated[list[str] | None, typer.Option(help="Key column(s) the labels join by.")] = None,
     estimator: Annotated[str, typer.Option(help="auto, direct, stacked-dr, ...")] = "auto",
     by: Annotated[list[str] | None, typer.Option(help="Subgroup column(s).")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Version the others are compared with.")
+    ] = None,
     margin: Annotated[
         float | None, typer.Option(help="Non-inferiority margin, on the label's scale.")
     ] = None,
@@ -63,16 +67,17 @@ def analyze(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON instead of a table.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print how the files were read.")
+    ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the whole result to this file.")] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a report: one HTML page that needs no network.")
     ] = None,
 ) -> None:
-    """Each policy's value, paired differences, and what the data cannot support.
+    """Is a candidate better than the baseline, by how much, and how sure is that?
 
-    Exit code 0: no finding; 2: a finding to read, in the result or in a subgroup; 1: it could not
-    run. What only informs does not count: notably a transport audit that fails for a policy with
-    enough labels of its own, whose estimate they correct. Where calibration is borrowed it counts.
+    Exit code 0: answered; 2: a requested value was refused; 1: an error.
     """
     from cje.analysis import analyze_dataset
 
@@ -93,6 +98,7 @@ def analyze(
         on=on or None,
         estimator=estimator,
         by=by or (),
+        baseline=baseline,
         margin=margin,
         covariates=covariate or (),
         win_rate_against=win_rate_against,
@@ -108,38 +114,48 @@ def analyze(
     if as_json:
         say(result.to_json(influence=False))
     else:
-        _show(result)
-    if save is not None:  # after the answer is shown: a wrong path does not cost it
+        show_result(result, verbose=verbose)
+    if save is not None:  # after the answer is shown: a wrong path does not lose it
         result.to_json(save)
     if report is not None:
         result.to_html(report)
         say(f"report: {report}", err=True, lines=False)
-    raise typer.Exit(2 if _has_finding(result) else 0)
+    raise typer.Exit(REFUSED if has_refusal(result) else ANSWERED)
 
 
-def _has_finding(result: EstimationResult) -> bool:
-    """Anything beyond information, in the result or in one of its subgroups."""
-    return any(finding.severity != "info" for finding in result.all_findings())
+def has_refusal(result: EstimationResult) -> bool:
+    """Whether a value was refused, in the result or in one of its subgroups."""
+    return any(part.refused() for part in (result, *result.subgroups.values()))
 
 
-def _show(result: EstimationResult) -> None:
-    from cje.results.text import tables
+def show_result(result: EstimationResult, *, verbose: bool = False) -> None:
+    """Print the answer, the tables, the findings by importance; with `verbose` how it was read."""
+    from cje.results.headline import headline
+    from cje.results.text import by_importance, tables
 
     console = safe_console()
     if not console.is_terminal:  # a pipe or a file has no width: do not cut the columns
         console = safe_console(width=max(console.width, 140))
-    for index, table in enumerate(tables(result)):
-        if index:
-            console.print()
+    for line in headline(result):
+        console.print(safe(line), style="bold")
+    for table in tables(result):
+        console.print()
         console.print(safe(table.title), style="bold")
         console.print(_drawn(table))
         if table.foot:
-            console.print(safe(table.foot))
-    for finding in result.all_findings():
+            console.print(safe(table.foot, lines=True))
+    findings = by_importance(result.all_findings())
+    if findings:
+        console.print()
+    for finding in findings:
         console.print(safe(finding), style=_STYLE[str(finding.severity)])
-    for source, notes in result.metadata.get("reading", {}).items():
-        for note in notes:  # a guessed scale or column decides every number above
-            console.print(safe(f"[read] {source}: {note}"), style="dim")
+    note = result.metadata.get("baseline_note")
+    if note:
+        console.print(safe(note), style="dim")
+    if verbose:
+        for source, notes in result.metadata.get("reading", {}).items():
+            for line in notes:
+                console.print(safe(f"[read] {source}: {line}"), style="dim")
 
 
 _STYLE = {"info": "dim", "warning": "yellow", "refuse": "bold red"}

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 __all__ = ["Report"]
 
 _MOST_FINDINGS = 60
-_SEVERITY_WORDS = {"info": "Note", "warning": "Take care", "refuse": "Refused"}
+_SEVERITY_WORDS = {"info": "Note", "warning": "Caution", "refuse": "Refused"}
 
 
 @dataclass(frozen=True)
 class Report:
-    """A title, the answer in plain words, and parts in reading order.
+    """A title, the answer in sentences, and parts in reading order.
 
     Parameters
     ----------

@@ -36,11 +36,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Answer:
-    """What the reader may say, may not say, and should do next, in plain sentences."""
+    """What the reader can say, cannot say, and should do next; `question` is what it answers."""
 
     can: tuple[str, ...] = ()
     cannot: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
+    question: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class ForestRow:
     """One estimate with its interval; `truth` where it is known.
 
     `mark` is a word or two beside the name, its `tone` one of ``plain``, ``good``, ``care``,
-    ``bad``; `muted` rows are drawn hollow (not to be used).
+    ``bad``. A row with a `reason` was refused: the reason stands in place of its numbers.
     """
 
     name: str
@@ -58,7 +59,13 @@ class ForestRow:
     truth: float | None = None
     mark: str = ""
     tone: str = "plain"
-    muted: bool = False
+    reason: str = ""
+
+    @classmethod
+    def refused(cls, name: str, reason: str, truth: float | None = None) -> ForestRow:
+        """A row without numbers."""
+        nan = float("nan")
+        return cls(name, nan, nan, nan, truth, "refused", "bad", reason)
 
 
 @dataclass(frozen=True)
@@ -76,26 +83,17 @@ class Forest:
     note: str = ""
 
     def limits(self) -> tuple[float, float]:
-        """Range of the axis: every interval, truth and reference, with a little air.
-
-        A muted row, whose interval may be anything, widens the range by no more than itself.
-        """
-        usable = [row for row in self.rows if not row.muted] or list(self.rows)
-        shown = [v for row in usable for v in (row.value, row.low, row.high)]
+        """Range of the axis: every interval, truth and reference, with a little space."""
+        shown = [v for row in self.rows for v in (row.value, row.low, row.high)]
         shown += [row.truth for row in self.rows if row.truth is not None]
         if self.reference is not None:
             shown.append(self.reference)
         if self.zone is not None:
             shown += self.zone
-        shown = [v for v in shown if np.isfinite(v)]
-        muted = [v for row in self.rows if row.muted for v in (row.value, row.low, row.high)]
-        if muted and shown:
-            low, high = padded(shown, 0.5)
-            shown += np.clip(np.nan_to_num(muted), low, high).tolist()
-        return padded(shown)
+        return padded([v for v in shown if np.isfinite(v)])
 
     def decimals(self) -> int:
-        """Decimals that all rows are written with: three digits of a middling interval's width."""
+        """Decimals of all rows: three digits of the median interval's width."""
         widths = [w for row in self.rows if np.isfinite(w := row.high - row.low) and w > 0]
         if not widths:
             return 4
@@ -106,15 +104,17 @@ class Forest:
 class MatrixCell:
     """Row minus column: difference, interval, adjusted p-value, verdict, and what limits it.
 
-    `tone` is ``good``, ``bad`` or ``plain``.
+    `tone` is ``good``, ``bad`` or ``plain``. A cell without a value shows its verdict only; `hint`
+    explains it on hover.
     """
 
-    value: float
-    low: float
-    high: float
-    p: float
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
     verdict: str
     tone: str = "plain"
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class HistogramPart:
     def __post_init__(self) -> None:
         for series in self.series:
             if len(series.counts) != len(self.edges) - 1:
-                raise CJEError("a histogram needs one count a bin", where=self.title)
+                raise CJEError("a histogram needs one count per bin", where=self.title)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class SampleColumn:
 class SampleTable:
     """Rows to look at: searchable, sortable. A cell is text, a finite number or None.
 
-    `orders` are offered in a menu, the first one to begin with: (words, column, by size); by size
+    `orders` are offered in a menu, the first is the default: (words, column, by size); by size
     means by absolute value, largest first.
     """
 

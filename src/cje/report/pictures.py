@@ -31,11 +31,12 @@ def draw_forest(part: Forest, ax: Axes | None = None) -> Axes:
     if part.reference is not None:
         ax.axvline(part.reference, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     for place, row in enumerate(part.rows):
-        color = MUTED if row.muted else PALETTE[0]
+        if row.reason:
+            continue
         spread = np.array([[max(row.value - row.low, 0.0)], [max(row.high - row.value, 0.0)]])
         ax.errorbar(
-            [row.value], [place], xerr=spread, fmt="o", color=color, markersize=6, capsize=3,
-            markerfacecolor="white" if row.muted else color, linewidth=1.8, zorder=3,
+            [row.value], [place], xerr=spread, fmt="o", color=PALETTE[0], markersize=6, capsize=3,
+            linewidth=1.8, zorder=3,
         )  # fmt: skip
     known = [(row.truth, place) for place, row in enumerate(part.rows) if row.truth is not None]
     if known:

@@ -82,6 +82,23 @@ def forest_strip(part: Forest, row: ForestRow) -> Markup:
     shapes += [_upright(axis, value, "grid") for value, _ in _labelled(axis)]
     if part.reference is not None:
         shapes.append(_upright(axis, part.reference, "reference"))
+    if not row.reason:
+        shapes += _interval(axis, row, middle)
+    if row.truth is not None:
+        place = axis.percent(row.truth)
+        shapes.append(
+            tag("line", x1=place, x2=place, y1=middle - 10, y2=middle + 10, class_="truth")
+        )
+    words = f"{number(row.value)}, interval {number(row.low)} to {number(row.high)}"
+    if row.reason:
+        words = "refused: no value"
+    return tag("svg", *shapes, width="100%", height=_STRIP_HEIGHT, class_="strip",
+               role="img", aria_label=words)  # fmt: skip
+
+
+def _interval(axis: _Axis, row: ForestRow, middle: float) -> list[Markup]:
+    """The line from low to high, its ends, and the point."""
+    shapes = []
     low, high = axis.percent(row.low), axis.percent(row.high)
     shapes.append(tag("line", x1=low, x2=high, y1=middle, y2=middle, class_="interval"))
     shapes += [
@@ -89,17 +106,9 @@ def forest_strip(part: Forest, row: ForestRow) -> Markup:
         for value, end in ((row.low, low), (row.high, high))
         if axis.holds(value)  # an interval that goes on has no end to mark
     ]
-    if row.truth is not None:
-        place = axis.percent(row.truth)
-        shapes.append(
-            tag("line", x1=place, x2=place, y1=middle - 10, y2=middle + 10, class_="truth")
-        )
     if axis.holds(row.value):
         shapes.append(tag("circle", cx=axis.percent(row.value), cy=middle, r=4.5, class_="point"))
-    words = f"{number(row.value)}, interval {number(row.low)} to {number(row.high)}"
-    kind = "strip muted" if row.muted else "strip"
-    return tag("svg", *shapes, width="100%", height=_STRIP_HEIGHT, class_=kind,
-               role="img", aria_label=words)  # fmt: skip
+    return shapes
 
 
 def _upright(axis: _Axis, value: float, kind: str) -> Markup:

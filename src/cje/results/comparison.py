@@ -1,4 +1,4 @@
-"""What a result answers about two policies, and about the best one."""
+"""The answers of a result about two policies, and about the best one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from cje.errors import CJEError
 from cje.inference import InfluenceEstimate, Interval, holm
 
-__all__ = ["BestPolicy", "Comparison", "adjusted", "check_margin", "compare"]
+__all__ = ["BestPolicy", "Comparison", "adjusted", "check_margin", "compare", "refused_pair"]
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Comparison:
     Attributes
     ----------
     difference, standard_error, p_value : float
-        Two-sided test of no difference, clustered by prompt.
+        Two-sided test of no difference, clustered by prompt. NaN where the pair is `refused`.
     interval : Interval
         Of this pair alone.
     margin, p_non_inferior : float, optional
         Test of the claim that `a` is worse than `b` by less than `margin` (one-sided).
     caveats : tuple of str
-        Why the number deserves care: borrowed calibration, refused policies.
+        What the number rests on: borrowed calibration.
     p_non_inferior_back : float, optional
         The same claim of `b` against `a`; both together are an equivalence test.
     p_adjusted, p_non_inferior_adjusted, p_non_inferior_back_adjusted : float, optional
@@ -37,6 +37,8 @@ class Comparison:
     adjusted_interval : Interval, optional
         All intervals of the table hold at once (Bonferroni, which Holm's test never contradicts:
         where it leaves zero out, `p_adjusted` is significant).
+    refused : str, optional
+        Why there is no comparison: one of the two values was refused. No number is given then.
     """
 
     a: str
@@ -53,14 +55,17 @@ class Comparison:
     p_non_inferior_adjusted: float | None = None
     p_non_inferior_back_adjusted: float | None = None
     adjusted_interval: Interval | None = None
+    refused: str | None = None
 
     @property
     def verdict(self) -> str:
-        """``"better"``, ``"worse"``, ``"non-inferior"`` or ``"inconclusive"`` at the level.
+        """``"better"``, ``"worse"``, ``"non-inferior"``, ``"inconclusive"`` or ``"refused"``.
 
         In a table of several comparisons the adjusted p-values decide; a pair by itself is decided
         by its own interval.
         """
+        if self.refused is not None:
+            return "refused"
         half = (1.0 - self.interval.level) / 2.0
         low, high = self.interval
         if self.p_adjusted is not None:
@@ -101,13 +106,26 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return asdict(self) | {"caveats": list(self.caveats), "verdict": self.verdict}
+        """Plain JSON types; a refused pair has None in place of every number."""
+        found = asdict(self) | {"caveats": list(self.caveats), "verdict": self.verdict}
+        if self.refused is not None:
+            found |= dict.fromkeys(_NUMBERS)
+        return found
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
-        """The inverse of `to_dict`; further keys are left aside."""
-        known = {name: data[name] for name in cls.__dataclass_fields__}
+        """The inverse of `to_dict`; further keys are ignored."""
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name != "refused"}
+        known["refused"] = data.get("refused")  # not in version 2
+        if known["refused"] is not None:
+            return refused_pair(
+                str(known["a"]),
+                str(known["b"]),
+                str(known["refused"]),
+                level=float("nan"),
+                margin=known["margin"],
+                caveats=tuple(known["caveats"]),
+            )
         wide = known["adjusted_interval"]
         return cls(
             **known
@@ -119,6 +137,8 @@ class Comparison:
         )
 
     def __str__(self) -> str:
+        if self.refused is not None:
+            return f"{self.a} - {self.b}: refused ({self.refused})"
         low, high = self.interval
         text = (
             f"{self.a} - {self.b} = {self.difference:+.4g} "
@@ -127,15 +147,33 @@ class Comparison:
         )
         if self.margin is not None and self.p_non_inferior is not None:
             text += (
-                f"\n  worse by less than the margin of {self.margin:g}, or not worse: "
+                f"\n  at most the margin of {self.margin:g} worse: "
                 f"p = {self.p_non_inferior:.3g} (one-sided)"
             )
         return text + "".join(f"\n  caution: {caveat}" for caveat in self.caveats)
 
 
+# What a refused pair has no value for.
+_NUMBERS = (
+    "difference", "standard_error", "p_value", "interval", "p_non_inferior",
+    "p_non_inferior_back", "p_adjusted", "p_non_inferior_adjusted",
+    "p_non_inferior_back_adjusted", "adjusted_interval",
+)  # fmt: skip
+
+
+def refused_pair(
+    a: str, b: str, reason: str, *, level: float, margin: float | None, caveats: tuple[str, ...]
+) -> Comparison:
+    """The comparison that is not given because a value was refused: NaN, and the reason."""
+    nan = math.nan
+    return Comparison(
+        a, b, nan, nan, Interval(nan, nan, level), nan, margin, caveats=caveats, refused=reason
+    )
+
+
 @dataclass(frozen=True)
 class BestPolicy:
-    """The answer to "which one": a name, or none where the data name none.
+    """The answer to "which one": a name, or None where no policy may be named.
 
     Attributes
     ----------
@@ -144,11 +182,11 @@ class BestPolicy:
     ties : tuple of str
         Usable policies whose difference to `policy` is not significant (max-t, joint level).
     excluded : mapping name -> reason
-        Policies a gate refused. A refused policy with a higher estimate is named in `note`.
+        Policies a gate refused; `note` names them, too.
     note : str
-        The answer in words.
+        The answer as a sentence.
     warnings : tuple of str
-        What was found about `policy` itself; told in `note` too.
+        Warnings about `policy` itself; part of `note`.
     """
 
     policy: str | None
@@ -180,7 +218,7 @@ def check_margin(margin: Any) -> float | None:
         raise CJEError(
             "a non-inferiority margin must be positive and finite",
             value=margin,
-            hint="give the largest loss that is still of no importance, on the label's scale",
+            hint="give the largest loss that is still acceptable, on the label's scale",
         )
     return float(margin)
 
@@ -195,7 +233,7 @@ def compare(
     caveats: tuple[str, ...],
     among: int | None = None,
 ) -> Comparison:
-    """The comparison of two quantities of one estimate, `among` so many in one table."""
+    """The comparison of two quantities of one estimate, one of `among` in its table."""
     if a == b:
         raise CJEError("a policy cannot be compared with itself", value=a)
     margin = check_margin(margin)
@@ -224,15 +262,19 @@ def compare(
 
 
 def adjusted(pairs: Sequence[Comparison]) -> tuple[tuple[Comparison, float], ...]:
-    """A table of comparisons, each with its Holm-adjusted p-value.
+    """A table of comparisons, each with its Holm-adjusted p-value (NaN for a refused pair).
 
     Tests of no difference are one family; claims of non-inferiority, in both directions, another.
+    Refused pairs make no claim and belong to neither.
     """
+    if any(pair.refused is not None for pair in pairs):
+        done = iter(adjusted([pair for pair in pairs if pair.refused is None]))
+        return tuple((p, math.nan) if p.refused is not None else next(done) for p in pairs)
     claims: list[float | None] = [None] * (2 * len(pairs))
     both = [p for pair in pairs for p in (pair.p_non_inferior, pair.p_non_inferior_back)]
-    told = [p for p in both if p is not None]
-    if told and len(told) == len(both):
-        claims = list(_shaffer(told))
+    known = [p for p in both if p is not None]
+    if known and len(known) == len(both):
+        claims = list(_shaffer(known))
     p_values = holm([pair.p_value for pair in pairs]).tolist()
     table = zip(pairs, p_values, claims[::2], claims[1::2], strict=True)
     return tuple(

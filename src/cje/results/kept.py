@@ -1,4 +1,4 @@
-"""What a result saved without its influence matrix still answers: its numbers, as computed."""
+"""The answers of a result saved without its influence matrix: its numbers, as computed."""
 
 from __future__ import annotations
 
@@ -34,8 +34,13 @@ class KeptAnswers:
             "single_low", "single_high", "joint_low", "joint_high",
             "standard_error", "robust_standard_error",
         )  # fmt: skip
+        computed = content["diagnostics"].get("refused_values", {})
         rows = {
-            str(row["name"]): {key: float(row[key]) for key in numbers} for row in content["table"]
+            str(row["name"]): {
+                key: float((row if row[key] is not None else computed[row["name"]])[key])
+                for key in numbers
+            }
+            for row in content["table"]
         }
         pairs = [Comparison.from_dict(item) for item in content["differences"]]
         best = content["best"]

@@ -76,16 +76,17 @@ def others_part(results: Mapping[str, EstimationResult]) -> tuple[Part, ...]:
     rows = []
     for label, result in results.items():
         values = {row["policy"]: row for row in result.rows()}
-        cells = [
-            f"{number(values[n]['estimate'])} ({interval(values[n]['low'], values[n]['high'])})"
-            if n in values
-            else ""
-            for n in names[:_MOST_IN_MATRIX]
-        ]
+        cells = [_value_text(values[n]) if n in values else "" for n in names[:_MOST_IN_MATRIX]]
         rows.append((label, *cells))
     shown = names[:_MOST_IN_MATRIX]
     numeric = frozenset(range(1, len(shown) + 1))
     return (Table("All estimators of the run", ("estimator", *shown), tuple(rows), numeric),)
+
+
+def _value_text(row: Mapping[str, Any]) -> str:
+    if row["refused"]:
+        return f"refused: {row['reason']}"
+    return f"{number(row['estimate'])} ({interval(row['low'], row['high'])})"
 
 
 def report_parts(result: EstimationResult) -> tuple[Part, ...]:
@@ -110,7 +111,7 @@ def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ..
 
 def _subtitle(result: EstimationResult) -> str:
     quantity = result.metadata.get("quantity", "mean label")
-    words = f"{result.estimator}: {quantity} of each policy, {result.level:.0%} intervals"
+    words = f"{result.estimator}: {quantity} per version, {result.level:.0%} intervals"
     rows, labels = result.metadata.get("n_rows", {}), result.metadata.get("n_labels", {})
     total = max if result.metadata.get("off_policy") else sum  # logged rows serve every target
     if rows:
@@ -128,28 +129,34 @@ def _subtitle(result: EstimationResult) -> str:
 def estimates_part(result: EstimationResult, table: Rows) -> Forest:
     """Policies with intervals, and the truth where it is known (``metadata["truth"]``)."""
     truth: Mapping[str, float] = result.metadata.get("truth") or {}
+    several = len(table) > 1
     rows = [
-        ForestRow(
+        _forest_row(
+            row,
             row["policy"],
-            row["estimate"],
-            row["low"],
-            row["high"],
             truth.get(row["policy"]),
-            "refused" if row["refused"] else "borrowed" if row["borrowed_calibration"] else "",
-            "bad" if row["refused"] else "care",
-            row["refused"],
+            several and row["policy"] == result.baseline,
         )
         for row in table
     ]
     note = f"Lines are {result.level:.0%} intervals."
     if truth:
         note += " Upright bars mark the true value."
-    if any(row.muted for row in rows):
-        note += " Hollow, dashed rows were refused by a gate: not for a decision."
     if len(rows) > _MOST_ROWS:
-        note += f" The {_MOST_ROWS} highest of {len(rows)} policies are shown."
-        rows = sorted(rows, key=lambda row: -row.value)[:_MOST_ROWS]
+        note += f" The {_MOST_ROWS} highest of {len(rows)} versions are shown."
+        rows = sorted(rows, key=lambda row: -np.nan_to_num(row.value, nan=-np.inf))[:_MOST_ROWS]
     return Forest("Estimates", tuple(rows), result.metadata.get("quantity", "value"), note=note)
+
+
+def _forest_row(
+    row: Mapping[str, Any], name: str, truth: float | None, baseline: bool
+) -> ForestRow:
+    if row["refused"]:
+        return ForestRow.refused(name, row["reason"], truth)
+    marks = ["baseline"] if baseline else []
+    marks += ["borrowed"] if row["borrowed_calibration"] else []
+    tone = "care" if row["borrowed_calibration"] else "plain"
+    return ForestRow(name, row["estimate"], row["low"], row["high"], truth, ", ".join(marks), tone)
 
 
 def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
@@ -160,48 +167,51 @@ def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
         "p-values and verdicts are adjusted for the number of pairs (Holm)."
     )
     if result.refused():
-        note += " A refused policy has no verdict."
+        note += " A refused value has no comparison."
     if borrowed:
         note += " Borrowed: right if the judge errs on it as on the labelled policies."
     if len(names) > _MOST_IN_MATRIX:
         order = np.argsort(-result.estimates, kind="stable")[:_MOST_IN_MATRIX]
         names = tuple(result.policies[k] for k in order.tolist())
-        note += f" The {_MOST_IN_MATRIX} highest of {len(result.policies)} policies are shown."
+        note += f" The {_MOST_IN_MATRIX} highest of {len(result.policies)} versions are shown."
     place = {name: k for k, name in enumerate(names)}
     cells: dict[tuple[int, int], MatrixCell] = {}
     for c, p in pairs:
         if c.a not in place or c.b not in place:
             continue
         i, j, (low, high) = place[c.a], place[c.b], c.interval
-        verdict, back = _verdict(result, c), _verdict(result, c.reversed())
+        if c.refused is not None:
+            cell = MatrixCell(None, None, None, None, "refused", hint=c.refused)
+            cells[i, j] = cells[j, i] = cell
+            continue
+        verdict, back = _verdict(c), _verdict(c.reversed())
         mark = ", borrowed" if {c.a, c.b} & borrowed and verdict in _TONE else ""
         tone, back_tone = _TONE.get(verdict, "plain"), _TONE.get(back, "plain")
-        cells[i, j] = MatrixCell(c.difference, low, high, p, verdict + mark, tone)
-        cells[j, i] = MatrixCell(-c.difference, -high, -low, p, back + mark, back_tone)
+        hint = _hint(result, c, p)
+        cells[i, j] = MatrixCell(c.difference, low, high, p, verdict + mark, tone, hint)
+        cells[j, i] = MatrixCell(-c.difference, -high, -low, p, back + mark, back_tone, hint)
     return MatrixPart("Paired differences", names, cells, note)
 
 
-def _verdict(result: EstimationResult, c: Comparison) -> str:
-    """What the pair allows to be said once the number of pairs is counted."""
-    if {c.a, c.b} & set(result.refused()):
-        return "refused"
-    return "not told apart" if c.verdict == "inconclusive" else c.verdict
+def _verdict(c: Comparison) -> str:
+    """The verdict adjusted for the number of pairs, as the report prints it."""
+    return "no significant difference" if c.verdict == "inconclusive" else c.verdict
+
+
+def _hint(result: EstimationResult, c: Comparison, p: float) -> str:
+    """Why the verdict can differ from the pair's own interval."""
+    n = sum(pair.refused is None for pair, _ in result.compare_all())
+    if n < 2:
+        return "One pair: nothing to adjust."
+    return (
+        f"Adjusted for {n} pairs (Holm): {p_value(c.p_value)} for this pair alone, "
+        f"{p_value(p)} after adjustment. The interval is this pair's alone."
+    )
 
 
 def _subgroup(column: str, part: EstimationResult) -> tuple[Part, ...]:
     """Every policy within every level, and the differences between policies within a level."""
-    rows = tuple(
-        ForestRow(
-            row["name"],
-            row["estimate"],
-            row["low"],
-            row["high"],
-            mark="refused" if row["refused"] else "borrowed" if row["borrowed_calibration"] else "",
-            tone="bad" if row["refused"] else "care",
-            muted=row["refused"],
-        )
-        for row in part.rows()
-    )
+    rows = tuple(_forest_row(row, row["name"], None, False) for row in part.rows())
     note = f"Jointly valid {part.level:.0%} intervals: all hold at once."
     if len(rows) > _MOST_ROWS:
         note += f" {_MOST_ROWS} of {len(rows)} are shown."
@@ -212,19 +222,23 @@ def _subgroup(column: str, part: EstimationResult) -> tuple[Part, ...]:
 
 
 def _within(column: str, part: EstimationResult, pairs: Sequence[Mapping[str, Any]]) -> Table:
-    refused = set(part.refused())
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for pair in pairs[:_MOST_ROWS]:
+        who = f"{pair['policy_a']} - {pair['policy_b']}"
+        if pair["refused"] is not None:
+            rows.append((pair["group"], who, "", "", "", "refused"))
+            continue
         limits = pair["adjusted_interval"]
-        verdict = "not told apart" if pair["verdict"] == "inconclusive" else pair["verdict"]
+        verdict = pair["verdict"]
+        verdict = "no significant difference" if verdict == "inconclusive" else verdict
         rows.append(
             (
                 pair["group"],
-                f"{pair['policy_a']} - {pair['policy_b']}",
+                who,
                 signed(pair["difference"]),
                 interval(limits["low"], limits["high"], sign=True),
                 p_value(pair["p_adjusted"]),
-                "refused" if refused & {pair["a"], pair["b"]} else verdict,
+                verdict,
             )
         )
     note = (

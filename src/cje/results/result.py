@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,10 +15,17 @@ import numpy as np
 from cje.errors import CJEError
 from cje.inference import CalibrationCurve, Finding, InfluenceEstimate, Severity
 from cje.kernels.arrays import FloatArray
-from cje.results.comparison import BestPolicy, Comparison, adjusted, check_margin, compare
+from cje.results.comparison import (
+    BestPolicy,
+    Comparison,
+    adjusted,
+    check_margin,
+    compare,
+    refused_pair,
+)
+from cje.results.intervals import Intervals
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
     from cje.report import Part
@@ -26,10 +34,21 @@ if TYPE_CHECKING:
 
 __all__ = ["EstimationResult"]
 
+# The numbers of one row that a refused value does not have.
+_REPORTED = (
+    "estimate", "low", "high", "single_low", "single_high", "joint_low", "joint_high",
+    "standard_error", "robust_standard_error",
+)  # fmt: skip
+_NOTHING = (math.nan, math.nan)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class EstimationResult:
     """Policy values with their uncertainty, and what the data cannot support.
+
+    A value that a gate refused has no number in `rows`, `to_frame`, `ci`, comparisons, text,
+    report, pictures or the fields of the JSON: its reason stands there. What was computed is in
+    `influence`, and in the JSON under ``diagnostics["refused_values"]``.
 
     Parameters
     ----------
@@ -41,7 +60,7 @@ class EstimationResult:
         Numbers behind the estimates, plain JSON types.
     metadata : mapping
         ``target_policies`` (the order of `estimates`), ``borrowed`` (policies whose value rests on
-        other policies' labels), ``level``, ``margin``, ``quantity`` and what else is worth keeping.
+        other policies' labels), ``baseline``, ``level``, ``margin``, ``quantity`` and more.
     findings : tuple of Finding
         Gates and warnings; ``Severity.REFUSE`` with a policy as subject keeps it from being best.
     curves : mapping name -> CalibrationCurve
@@ -81,8 +100,29 @@ class EstimationResult:
 
     @property
     def estimates(self) -> FloatArray:
-        """Estimated value of each policy."""
+        """Estimated value of each policy, as computed: refused or not (see `rows`, `ci`)."""
         return self.influence.values
+
+    @property
+    def baseline(self) -> str:
+        """What the others are compared with: ``metadata["baseline"]``, or the first policy.
+
+        Comparisons are candidate minus baseline, and tables begin with it.
+        """
+        named = self.metadata.get("baseline")
+        known = self.policies if self.cells is None else [c["policy"] for c in self.cells]
+        return str(named) if named in known else known[0]
+
+    def _is_baseline(self, name: str) -> bool:
+        if self.cells is not None:
+            return self.cells[self.influence.index(name)]["policy"] == self.baseline
+        return name == self.baseline
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
+        """Positions of the quantities, those of the baseline first."""
+        first = [self._is_baseline(name) for name in self.policies]
+        return tuple(sorted(range(len(first)), key=lambda k: not first[k]))
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -107,14 +147,27 @@ class EstimationResult:
         found = self.metadata.get("cells")
         return None if found is None else tuple(found)
 
-    def ci(
-        self, level: float | None = None, *, joint: bool | None = None
-    ) -> list[tuple[float, float]]:
-        """(low, high) for each policy, always with the full uncertainty.
+    def ci(self, level: float | None = None, *, joint: bool | None = None) -> Intervals:
+        """(low, high) for each policy, always with the full uncertainty; ``ci()["name"]`` is one.
 
         `joint` intervals hold all at once with probability `level` (max-t). That is the default
-        within subgroups, where there are many; policies have an interval each.
+        within subgroups, where there are many; policies have an interval each. A refused policy
+        has (NaN, NaN).
         """
+        refused = self.refused()
+        limits = self._limits(level, joint=joint)
+        return Intervals(
+            self.policies,
+            [
+                _NOTHING if name in refused else pair
+                for name, pair in zip(self.policies, limits, strict=True)
+            ],
+        )
+
+    def _limits(
+        self, level: float | None = None, *, joint: bool | None = None
+    ) -> list[tuple[float, float]]:
+        """Limits of every policy, refused or not."""
         wanted = self.level if level is None else level
         together = self.cells is not None if joint is None else joint
         if self.kept is not None:
@@ -142,9 +195,15 @@ class EstimationResult:
     ) -> Comparison:
         margin = check_margin(self.metadata.get("margin") if margin is None else margin)
         caveats = tuple(c for name in (a, b) for c in self._caveats(name))
+        for name in (a, b):
+            self.influence.index(name)  # an unknown name is an error
+        refused = self.refused()
+        reasons = [f"{name}: {refused[name]}" for name in (a, b) if name in refused]
+        if reasons and a != b:
+            return refused_pair(
+                a, b, "; ".join(reasons), level=self.level, margin=margin, caveats=caveats
+            )
         if self.kept is not None and a != b:
-            for name in (a, b):
-                self.influence.index(name)  # an unknown name is an error
             return replace(self.kept.pair(a, b, margin), caveats=caveats)
         return compare(
             self.influence, a, b, level=self.level, margin=margin, caveats=caveats, among=among
@@ -153,19 +212,25 @@ class EstimationResult:
     def compare_all(self) -> list[tuple[Comparison, float]]:
         """Every pair with its Holm-adjusted p-value; verdicts follow the adjusted tests.
 
-        Within subgroups: every pair of policies within a level, adjusted for all of them.
+        Pairs with the baseline are candidate minus baseline. Within subgroups: every pair of
+        policies within a level, adjusted for all of them. A refused pair has the p-value NaN.
         """
         return list(self._pairs)
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Comparison, float], ...]:
-        cells = self.cells
+        cells, refused = self.cells, self.refused()
         names = [
-            (b, a)
-            for (i, a), (j, b) in itertools.combinations(enumerate(self.policies), 2)
+            (self.policies[j], self.policies[i])
+            for i, j in itertools.combinations(self._order, 2)
             if cells is None or cells[i]["level"] == cells[j]["level"]
         ]
-        return adjusted([self._compare(a, b, among=len(names)) for a, b in names])
+        among = max(sum(a not in refused and b not in refused for a, b in names), 1)
+        return adjusted([self._compare(a, b, among=among) for a, b in names])
+
+    def versus_baseline(self) -> list[Comparison]:
+        """Each other policy minus the baseline; adjusted as in `compare_all`."""
+        return [pair for pair, _ in self._pairs if self._is_baseline(pair.b)]
 
     def differences(self) -> list[dict[str, Any]]:
         """`compare_all` as plain dicts, with the policies and the subgroup of each pair."""
@@ -200,7 +265,7 @@ class EstimationResult:
             return self.kept.best_among(refused)
         usable = [name for name in self.policies if name not in refused]
         if not usable:
-            return BestPolicy(None, (), refused, "no policy: every estimate was refused by a gate")
+            return BestPolicy(None, (), refused, "none: every value was refused")
         value = dict(zip(self.policies, self.estimates, strict=True))
         best = max(usable, key=lambda name: value[name])
         others = [name for name in usable if name != best]
@@ -214,19 +279,18 @@ class EstimationResult:
             ties = tuple(n for n, gap in zip(others, gaps, strict=True) if gap.low <= 0.0)
         note = f"{best} has the highest estimate, {value[best]:.4g}"
         if ties:
-            note += f"; not told apart from {', '.join(ties)}"
+            note += f"; no significant difference to {', '.join(ties)}"
         for name, reason in refused.items():
-            if value[name] > value[best]:
-                note += f"; {name} shows {value[name]:.4g} but was refused: {reason}"
+            note += f"; {name} was refused: {reason}"
         if best in self.metadata.get("borrowed", ()):
             note += f"; {best} rests on borrowed calibration"
         warnings = self._warnings(best)
         if warnings:
-            note += f"; take care, of {best} it was found: {'; '.join(warnings)}"
+            note += f". Caution for {best}: {'; '.join(warnings)}"
         return BestPolicy(best, ties, refused, note, warnings)
 
     def _warnings(self, name: str) -> tuple[str, ...]:
-        """What was found about one policy; that it is borrowed is said elsewhere."""
+        """The warnings about one policy, except that it is borrowed."""
         return tuple(
             finding.message
             for finding in self.findings
@@ -241,8 +305,6 @@ class EstimationResult:
             count = self.metadata.get("n_labels", {}).get(name) or 0
             own = {0: "no labels", 1: "1 label"}.get(count, f"{count} labels")
             found.append(f"{name} rests on borrowed calibration ({own} of its own)")
-        if name in (refused := self.refused()):
-            found.append(f"{name} was refused: {refused[name]}")
         return tuple(found)
 
     def all_findings(self) -> tuple[Finding, ...]:
@@ -270,18 +332,37 @@ class EstimationResult:
     def __str__(self) -> str:
         return self.summary()
 
+    def __repr__(self) -> str:
+        return self.summary()
+
     def rows(self) -> list[dict[str, Any]]:
         """One plain dict per policy: the table behind `to_frame`, the CLI and the report.
 
-        ``single_low``, ``single_high`` are limits of one value by itself, ``joint_low``,
-        ``joint_high`` hold for the whole table at once. ``low``, ``high`` are those of `ci`: single
-        for policies, joint within subgroups. ``name`` is the quantity's, as in `policies`; within
-        subgroups ``policy``, ``column`` and ``group`` are its parts.
+        The baseline comes first. ``single_low``, ``single_high`` are limits of one value by itself,
+        ``joint_low``, ``joint_high`` hold for the whole table at once. ``low``, ``high`` are those
+        of `ci`: single for policies, joint within subgroups. ``name`` is the quantity's, as in
+        `policies`; within subgroups ``policy``, ``column`` and ``group`` are its parts. A refused
+        policy has None in place of every number, and its ``reason``.
         """
+        table = self._computed_rows()
+        for row in table:
+            if row["refused"]:
+                row |= dict.fromkeys(_REPORTED)
+        return [table[k] for k in self._order]
+
+    def refused_values(self) -> dict[str, dict[str, Any]]:
+        """What was computed of the policies a gate refused: for diagnosis, never for a decision."""
+        rows = self._computed_rows() if self.refused() else []
+        return {row["name"]: {key: row[key] for key in _REPORTED} for row in rows if row["refused"]}
+
+    def _computed_rows(self) -> list[dict[str, Any]]:
+        """The rows with every number, in the order of `policies`."""
         refused = self.refused()
         borrowed = set(self.metadata.get("borrowed", ()))
         n_rows, n_labels = (self.metadata.get(key, {}) for key in ("n_rows", "n_labels"))
-        limits = zip(self.ci(), self.ci(joint=False), self.ci(joint=True), strict=True)
+        limits = zip(
+            self._limits(), self._limits(joint=False), self._limits(joint=True), strict=True
+        )
         errors = zip(self.standard_errors, self.robust_standard_errors, strict=True)
         table = zip(self.policies, self._parts(), self.estimates, limits, errors, strict=True)
         return [
@@ -301,6 +382,7 @@ class EstimationResult:
                 "n_labels": n_labels.get(name),
                 "borrowed_calibration": name in borrowed,
                 "refused": name in refused,
+                "reason": refused.get(name),
             }
             for name, parts, value, (shown, single, joint), (sampling, full) in table
         ]
@@ -314,22 +396,17 @@ class EstimationResult:
             for cell in self.cells
         ]
 
-    def to_frame(self) -> pl.DataFrame:
-        """The rows of the result and of its subgroups (see `rows`), as a polars frame.
+    def to_frame(self) -> Any:
+        """One tidy table: a row per policy, and per policy and subgroup level (see `rows`).
 
         ``subgroup`` is ``"column=level"``, empty for whole policies; ``column`` and ``group`` are
-        its parts.
+        its parts. ``difference``, ``difference_low``, ``difference_high``, ``p_adjusted`` and
+        ``verdict`` compare the row with ``baseline``. A pandas frame where the data came as one,
+        otherwise polars.
         """
-        import polars as pl
+        from cje.results.frame import result_frame
 
-        table = self.rows() + [row for part in self.subgroups.values() for row in part.rows()]
-        for row in table:
-            del row["name"]
-            column = row["column"]
-            row["subgroup"] = None if column is None else f"{column}={row['group']}"
-        order = ["subgroup", "column", "group"]
-        frame = pl.DataFrame(table, infer_schema_length=None)
-        return frame.select(*order, *(name for name in frame.columns if name not in order))
+        return result_frame(self)
 
     def with_(self, **changes: Any) -> EstimationResult:
         """A copy with fields replaced; `findings` are appended to, mappings are merged."""
@@ -349,7 +426,7 @@ class EstimationResult:
         ``influence=False`` leaves the influence matrix out: smaller. Loaded again, such a result
         gives the numbers it was saved with (its table, paired differences, best policy, findings,
         report), and refuses what would need the matrix: another level, another margin. Its
-        `influence` then knows values and covariance alone.
+        `influence` then has values and covariance only.
         """
         from cje.results.saved import dumps
 
@@ -376,7 +453,7 @@ class EstimationResult:
                 source = Path(source).read_text(encoding="utf-8")
             except OSError as error:
                 raise CJEError("cannot read the result", where=str(source), value=error) from error
-            except ValueError as error:  # bytes that are no text, a name that is no path
+            except ValueError as error:  # not text, or not a path
                 raise CJEError(
                     "not a saved result: the file is not UTF-8 text",
                     where=str(source)[:200],

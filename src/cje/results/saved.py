@@ -45,7 +45,9 @@ def dumps(result: EstimationResult, *, influence: bool = True) -> str:
     try:
         return json.dumps(content, allow_nan=False, indent=1, default=_plain)
     except ValueError as error:
-        raise CJEError("the result holds a number JSON cannot carry", value=str(error)) from error
+        raise CJEError(
+            "the result holds a number that JSON cannot represent", value=str(error)
+        ) from error
 
 
 def loads(text: str) -> EstimationResult:
@@ -73,14 +75,34 @@ def loads(text: str) -> EstimationResult:
 
 
 def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
+    refused = result.refused_values()
+    values = _estimate_dict(result.influence, influence)
+    diagnostics = {k: v for k, v in result.diagnostics.items() if k != "refused_values"}
+    if refused:  # a refused value has no number but here
+        diagnostics["refused_values"] = refused
+        values["values"] = [
+            None if name in refused else value
+            for name, value in zip(values["names"], values["values"], strict=True)
+        ]
+        if "covariance" in values:
+            whole, names = values["covariance"], values["names"]
+            out = [name in refused for name in names]
+            values["covariance"] = [
+                [None if out[i] or out[j] else v for j, v in enumerate(row)]
+                for i, row in enumerate(whole)
+            ]
+            for i, name in enumerate(names):
+                if out[i]:
+                    refused[name]["covariance"] = whole[i]
     return {
         "estimator": result.estimator,
         "policies": list(result.policies),
+        "baseline": result.baseline,
         "table": result.rows(),
         "differences": result.differences(),
         "best": None if result.cells is not None else result.best_policy().to_dict(),
-        "values": _estimate_dict(result.influence, influence),
-        "diagnostics": dict(result.diagnostics),
+        "values": values,
+        "diagnostics": diagnostics,
         "metadata": dict(result.metadata),
         "findings": [finding.to_dict() for finding in result.findings],
         "curves": {name: curve.to_dict() for name, curve in result.curves.items()},
@@ -88,8 +110,33 @@ def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
     }
 
 
+def _with_refused(values: dict[str, Any], computed: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with what was computed of the refused ones put back in its place."""
+    names = list(values["names"])
+    found = dict(values)
+    found["values"] = [
+        computed[name]["estimate"] if value is None else value
+        for name, value in zip(names, values["values"], strict=True)
+    ]
+    if "covariance" in values:
+        found["covariance"] = [
+            [
+                v
+                if v is not None
+                else (
+                    computed[a]["covariance"][j] if a in computed else computed[b]["covariance"][i]
+                )
+                for j, (b, v) in enumerate(zip(names, row, strict=True))
+            ]
+            for i, (a, row) in enumerate(zip(names, values["covariance"], strict=True))
+        ]
+    return found
+
+
 def _result_from(content: dict[str, Any]) -> EstimationResult:
-    estimate = _estimate_from(content["values"])
+    diagnostics = dict(content["diagnostics"])
+    computed = diagnostics.pop("refused_values", {})
+    estimate = _estimate_from(_with_refused(content["values"], computed))
     metadata = _metadata_from(content["metadata"], len(estimate))
     kept = None
     if "covariance" in content["values"]:
@@ -99,7 +146,7 @@ def _result_from(content: dict[str, Any]) -> EstimationResult:
     return EstimationResult(
         str(content["estimator"]),
         estimate,
-        dict(content["diagnostics"]),
+        diagnostics,
         metadata,
         tuple(Finding.from_dict(item) for item in content["findings"]),
         {name: CalibrationCurve.from_dict(item) for name, item in content["curves"].items()},
@@ -112,18 +159,18 @@ def _metadata_from(metadata: Any, n_names: int) -> dict[str, Any]:
     """The fields every answer relies on, checked; others are the writer's own."""
     found = dict(metadata)
     if not 0.0 < float(found.get("level", 0.95)) < 1.0:
-        raise ValueError("the level is no probability")
+        raise ValueError("the level must lie between 0 and 1")
     check_margin(found.get("margin"))
     for key in ("n_rows", "n_labels"):
         if not isinstance(found.get(key, {}), Mapping):
-            raise ValueError(f"{key} is no mapping")
+            raise ValueError(f"{key} is not a mapping")
     if not isinstance(found.get("borrowed", []), list):
-        raise ValueError("borrowed is no list")
+        raise ValueError("borrowed is not a list")
     cells = found.get("cells")
     if cells is not None:
         parts = [(str(c["policy"]), str(c["column"]), str(c["level"])) for c in cells]
         if len(parts) != n_names:
-            raise ValueError("one cell a value")
+            raise ValueError("one cell per value")
     return found
 
 
@@ -216,11 +263,11 @@ def _finite(value: float) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy scalars and arrays as plain types; anything else is a mistake worth hearing of."""
+    """NumPy scalars and arrays as plain types; anything else is an error."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, tuple | set | frozenset):
         return list(value)
-    raise CJEError("the result holds something JSON cannot carry", value=value)
+    raise CJEError("the result holds a value that JSON cannot represent", value=value)

@@ -1,18 +1,23 @@
-"""An `EstimationResult` in plain words and columns: `summary()` and `cje analyze` print these."""
+"""An `EstimationResult` as plain text: `summary()` and `cje analyze` print these."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from cje.inference import Finding, Interval, Severity
+from cje.results.headline import decimals_for, headline
 from cje.results.result import EstimationResult
 from cje.terminal import safe
 
-__all__ = ["TextTable", "describe", "tables"]
+__all__ = ["TextTable", "by_importance", "describe", "tables"]
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A title, the columns' names and the cells, all text; the first column is on the left."""
+    """A title, the columns' names and the cells, all text; the first column is aligned left."""
 
     title: str
     columns: tuple[str, ...]
@@ -21,28 +26,34 @@ class TextTable:
 
 
 def describe(result: EstimationResult) -> str:
-    """Estimates, paired differences, subgroups and findings, ready to print."""
-    parts = []
+    """The answer, the tables, then the findings by importance; ready to print."""
+    parts = ["\n".join(safe(line) for line in headline(result))]
     for table in tables(result):
         parts += [safe(table.title), _columns(table)]
         if table.foot:
-            parts.append(safe(table.foot))
-    findings = result.all_findings()
+            parts.append(table.foot)
+    findings = by_importance(result.all_findings())
     if findings:
         parts.append("findings\n" + "\n".join(f"  {safe(finding)}" for finding in findings))
     return "\n\n".join(parts)
 
 
+def by_importance(findings: Sequence[Finding]) -> list[Finding]:
+    """Refusals first, then warnings, then information; in their order otherwise."""
+    rank = {Severity.REFUSE: 0, Severity.WARNING: 1, Severity.INFO: 2}
+    return sorted(findings, key=lambda finding: rank[finding.severity])
+
+
 def tables(result: EstimationResult) -> list[TextTable]:
     """The tables in reading order: policies, their differences, then each subgroup column."""
     quantity = result.metadata.get("quantity", "mean label")
-    head = f"{result.estimator}: {quantity} per policy, {result.level:.0%} intervals"
-    found = [_values(result, head, "policy")]
+    head = f"{quantity} per version ({result.estimator}), {result.level:.0%} intervals"
+    found = [_values(result, head, "version")]
     if len(result.policies) > 1:
         found.append(_differences(result, "paired differences"))
     for column, part in result.subgroups.items():
         title = f"by {column} (joint {part.level:.0%} intervals)"
-        found.append(_values(part, title, "policy | level"))
+        found.append(_values(part, title, "version | level"))
         if part.compare_all():
             title = f"by {column}: paired differences within each level, joint intervals"
             found.append(_differences(part, title))
@@ -50,20 +61,31 @@ def tables(result: EstimationResult) -> list[TextTable]:
 
 
 def _values(result: EstimationResult, title: str, first: str) -> TextTable:
-    rows = [
-        (
-            row["name"],
-            f"{row['estimate']:.4g}",
-            f"{row['low']:.4g} to {row['high']:.4g}",
-            f"{row['robust_standard_error']:.3g}",
-            *("" if row[key] is None else str(row[key]) for key in ("n_rows", "n_labels")),
-            _marks(row),
-        )
-        for row in result.rows()
-    ]
-    return TextTable(
-        title, (first, "estimate", "interval", "se", "rows", "labels", ""), tuple(rows)
-    )
+    """One row per value; a refused one has no number, and its reason is under the table."""
+    table = result.rows()
+    places = _places(table)
+    rows, foot = [], []
+    for row in table:
+        counts = ("" if row[key] is None else str(row[key]) for key in ("n_rows", "n_labels"))
+        shown = ("refused", "", "")
+        if row["refused"]:
+            foot.append(f"{row['name']} is refused: {row['reason']}")
+        else:
+            limits = f"{row['low']:.{places}f} to {row['high']:.{places}f}"
+            spread = f"{row['robust_standard_error']:.{places}f}"
+            shown = (f"{row['estimate']:.{places}f}", limits, spread)
+        rows.append((row["name"], *shown, *counts, _marks(result, row)))
+    columns = (first, "value", "interval", "se", "responses", "labels", "")
+    return TextTable(title, columns, tuple(rows), "\n".join(safe(line) for line in foot))
+
+
+def _places(table: Sequence[dict[str, Any]]) -> int:
+    """Decimals of the whole table: two digits of the typical standard error."""
+    spread = [row["robust_standard_error"] for row in table if not row["refused"]]
+    spread = [s for s in spread if s > 0.0]
+    if not spread:
+        return 4
+    return int(min(max(math.ceil(-math.log10(sorted(spread)[len(spread) // 2])) + 1, 0), 9))
 
 
 def _differences(result: EstimationResult, title: str) -> TextTable:
@@ -75,24 +97,33 @@ def _differences(result: EstimationResult, title: str) -> TextTable:
     within = result.cells is not None
     margin = result.metadata.get("margin")
     pairs = result.differences()
-    if len(pairs) > 1:
-        title += f"; p and verdict adjusted for {len(pairs)} pairs (Holm)"
+    usable = [pair for pair in pairs if pair["refused"] is None]
+    if len(usable) > 1:
+        title += f"; p and verdict adjusted for {len(usable)} pairs (Holm)"
+    key = "adjusted_interval" if within else "interval"
+    widths = [pair[key]["high"] - pair[key]["low"] for pair in usable]
+    places = decimals_for(Interval(0.0, sorted(widths)[len(widths) // 2])) if widths else 4
+    claims = ["p_non_inferior_adjusted", "p_non_inferior_back_adjusted"] if margin else []
     rows = []
     for pair in pairs:
-        limits = pair["adjusted_interval" if within else "interval"]
         group = f" | {pair['group']}" if within else ""
-        claims: tuple[str, ...] = ()
-        if margin is not None:
-            keys = ("p_non_inferior_adjusted", "p_non_inferior_back_adjusted")
-            claims = tuple(f"{pair[key]:.3g}" for key in keys)
+        shown = [""] * (3 + len(claims))
+        if pair["refused"] is None:
+            limits = pair[key]
+            shown = [
+                f"{pair['difference']:+.{places}f}",
+                f"{limits['low']:+.{places}f} to {limits['high']:+.{places}f}",
+                f"{pair['p_adjusted']:.3g}",
+                *(f"{pair[claim]:.3g}" for claim in claims),
+            ]
+        verdict = (
+            "no significant difference" if pair["verdict"] == "inconclusive" else pair["verdict"]
+        )
         rows.append(
             (
                 f"{pair['policy_a']} - {pair['policy_b']}{group}",
-                f"{pair['difference']:+.4g}",
-                f"{limits['low']:+.4g} to {limits['high']:+.4g}",
-                f"{pair['p_adjusted']:.3g}",
-                *claims,
-                pair["verdict"] + (" *" if pair["caveats"] else ""),
+                *shown,
+                verdict + (" *" if pair["caveats"] and pair["refused"] is None else ""),
             )
         )
     columns = ["difference", "value", "interval", "p (Holm)", "verdict"]
@@ -103,27 +134,27 @@ def _differences(result: EstimationResult, title: str) -> TextTable:
 
 def _foot(result: EstimationResult, margin: float | None) -> str:
     lines = []
-    if any(pair.caveats for pair, _ in result.compare_all()):
-        lines.append("* rests on borrowed calibration or a refused policy")
+    if any(pair.caveats and pair.refused is None for pair, _ in result.compare_all()):
+        lines.append("* rests on borrowed calibration")
     if margin is not None:
         half = (1.0 - result.level) / 2.0
         lines.append(
-            f"margin {margin:g}: non-inferior is worse by less than that, or not worse "
+            f"margin {margin:g}: non-inferior: at most {margin:g} worse "
             f"(one-sided p below {half:.3g})"
         )
     if result.cells is None:
         lines.append(f"best: {result.best_policy()}")
-    return "\n".join(lines)
+    return "\n".join(safe(line) for line in lines)
 
 
-def _marks(row: dict[str, object]) -> str:
-    """The flags of one table row in words."""
-    words = []
-    if row["refused"]:
-        words.append("REFUSED")
-    if row["borrowed_calibration"]:
-        words.append("borrowed calibration")
-    return ", ".join(words)
+def _marks(result: EstimationResult, row: dict[str, Any]) -> str:
+    """What a reader must know of one row."""
+    found = []
+    if len(result.policies) > 1 and row["policy"] == result.baseline:
+        found.append("baseline")
+    if row["borrowed_calibration"] and not row["refused"]:
+        found.append("borrowed calibration")
+    return ", ".join(found)
 
 
 def _columns(table: TextTable) -> str:

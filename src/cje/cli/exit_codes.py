@@ -1,0 +1,13 @@
+"""Exit codes of the commands; the table for users is in docs/howto/gate_a_release.md."""
+
+from __future__ import annotations
+
+__all__ = ["ANSWERED", "ERROR", "GATES", "REFUSED", "error_code"]
+
+ANSWERED, ERROR, REFUSED = 0, 1, 2  # every command but the gates
+GATES = {"gate": 3, "drift": 3}  # 0 pass, 1 fail, 2 undecided; and this for an error
+
+
+def error_code(command: str | None) -> int:
+    """The exit code of an error, a usage error or an open question in `command`."""
+    return GATES.get(command or "", ERROR)
