@@ -27,7 +27,7 @@ def _made(refused: str | None = "cand") -> EstimationResult:
     noise = np.random.default_rng(0).normal(size=(n, 3))
     noise = np.linalg.qr(noise - noise.mean(axis=0))[0]
     values = np.array([_OTHER, _VALUE, 0.51])
-    estimate = InfluenceEstimate(("prod", "cand", "third"), values, 0.01 * noise)
+    estimate = InfluenceEstimate.from_influence(("prod", "cand", "third"), values, 0.01 * noise)
     findings = []
     if refused is not None:
         findings = [Finding("gate", _REASON, Severity.REFUSE, "label more", refused)]

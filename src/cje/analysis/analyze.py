@@ -245,7 +245,12 @@ def _win_rate(result: EstimationResult, opponent: str) -> dict[str, Any]:
             "a win rate needs scores and labels on 0-1 (1 a win, 0 a loss, 1/2 a tie)",
             value=result.metadata.get("scale"),
         )
-    against_half = dict(zip(result.policies, result.influence.p_values(0.5).tolist(), strict=True))
+    refused = result.refused()
+    against_half = {
+        name: p
+        for name, p in zip(result.policies, result.influence.p_values(0.5).tolist(), strict=True)
+        if name not in refused
+    }
     return {"quantity": f"win rate against {opponent}", "p_even": against_half}
 
 
