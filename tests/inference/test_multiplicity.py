@@ -14,6 +14,7 @@ from cje.inference import (
     benjamini_hochberg,
     fold_jackknife_covariance,
     holm,
+    leader_critical_value,
     max_t_critical_value,
 )
 
@@ -42,7 +43,7 @@ def test_benjamini_hochberg_equals_scipy(p: list[float]) -> None:
 
 
 @pytest.mark.parametrize("bad", [[1.2], [-0.1], [float("nan")]])
-def test_what_is_no_p_value_is_refused(bad: list[float]) -> None:
+def test_a_number_outside_0_to_1_is_refused_as_p_value(bad: list[float]) -> None:
     with pytest.raises(CJEError):
         holm(bad)
 
@@ -80,3 +81,34 @@ def test_fold_jackknife_of_a_mean_is_its_variance() -> None:
 def test_fold_jackknife_needs_two_folds() -> None:
     with pytest.raises(CJEError):
         fold_jackknife_covariance([[1.0]])
+
+
+@pytest.mark.parametrize("df", [8.0, 30.0, np.inf])
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_the_leader_of_independent_quantities_uses_tukeys_range(k: int, df: float) -> None:
+    found = leader_critical_value(np.eye(k), df, level=0.95, n_draws=200_000, seed=3)
+    tukey = stats.studentized_range.ppf(0.95, k, min(df, 1e5)) / np.sqrt(2.0)
+    assert found == pytest.approx(tukey, rel=0.01)
+
+
+@pytest.mark.parametrize("k", [5, 20, 40])
+def test_under_equal_values_the_leader_is_rarely_called_different(k: int) -> None:
+    """Family-wise error of "some policy is worse than the leader": at most 5% and three se."""
+    rng = np.random.default_rng(11)
+    shared = 0.5 * np.ones((k, k)) + 0.5 * np.diag(rng.uniform(0.5, 2.0, k))
+    critical = leader_critical_value(shared, np.inf, level=0.95, n_draws=20_000, seed=0)
+    z = rng.multivariate_normal(np.zeros(k), shared, 4_000)
+    leader = z.argmax(axis=1)
+    variance = np.diag(shared)
+    se = np.sqrt(variance[leader][:, None] + variance - 2.0 * shared[leader])
+    se[np.arange(len(z)), leader] = np.inf
+    wrong = ((z.max(axis=1)[:, None] - z) / se > critical).any(axis=1).mean()
+    assert wrong <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 4_000)
+    assert wrong >= 0.02  # it spends what it may
+
+
+def test_two_copies_of_one_quantity_do_not_change_the_leaders_value() -> None:
+    twice = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    once = leader_critical_value(np.eye(2), np.inf, level=0.95, n_draws=50_000, seed=0)
+    both = leader_critical_value(twice, np.inf, level=0.95, n_draws=50_000, seed=0)
+    assert both == pytest.approx(once, rel=0.02)

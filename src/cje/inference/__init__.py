@@ -8,7 +8,12 @@ from cje.inference.decision import Decision, GateRule
 from cje.inference.estimate import InfluenceEstimate
 from cje.inference.intervals import Interval, IntervalMethod, interval_limits, t_p_value
 from cje.inference.jackknife import fold_jackknife_covariance, jackknife_influence
-from cje.inference.multiplicity import benjamini_hochberg, holm, max_t_critical_value
+from cje.inference.multiplicity import (
+    benjamini_hochberg,
+    holm,
+    leader_critical_value,
+    max_t_critical_value,
+)
 
 __all__ = [
     "LABELS",
@@ -29,6 +34,7 @@ __all__ = [
     "holm",
     "interval_limits",
     "jackknife_influence",
+    "leader_critical_value",
     "max_t_critical_value",
     "multiplier_draws",
     "t_p_value",
