@@ -34,7 +34,7 @@ def test_the_recorded_probability_is_the_share_of_draws_that_take_the_row(
     taken = np.zeros(len(data))
     stated = np.zeros(len(data))
     for seed in range(400):
-        drawn = draw_rows(data, kind, 120, seed=seed, **options)  # type: ignore[arg-type]
+        drawn = draw_rows(data, kind, 120, seed=seed, **options)
         assert len(drawn.rows) == len(np.unique(drawn.rows)) == 120
         taken[drawn.rows] += 1.0
         stated[drawn.rows] = drawn.propensity
@@ -86,7 +86,7 @@ def test_a_design_that_cannot_be_drawn_is_refused(
     data: Dataset, kind: str, count: int, options: dict[str, object]
 ) -> None:
     with pytest.raises(CJEError):
-        draw_rows(data, kind, count, seed=1, **options)  # type: ignore[arg-type]
+        draw_rows(data, kind, count, seed=1, **options)
 
 
 # ---- active -----------------------------------------------------------------------------------

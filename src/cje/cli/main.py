@@ -11,6 +11,7 @@ from cje.cli.analyze import analyze
 from cje.cli.demo import demo
 from cje.cli.doctor import doctor
 from cje.cli.ending import run_to_the_end
+from cje.cli.label import label
 from cje.cli.plan import plan
 from cje.cli.run import resume, run, status, validate
 from cje.cli.survival import app as survival_app
@@ -44,6 +45,7 @@ def _root(
 app.command()(analyze)
 app.command()(demo)
 app.command()(doctor)
+app.command()(label)
 app.command()(plan)
 app.command()(run)
 app.command()(resume)

@@ -98,6 +98,10 @@ class ActiveDesign:
         """Whether the budget is used up or every unit was visited."""
         return self.shown >= self.budget or self.visited >= len(self.order)
 
+    def resume(self, visited: int, shown: int) -> None:
+        """Go on after so many visits; give the labels known by now to `learn`."""
+        self.visited, self.shown = visited, shown
+
     def learn(self, scores: FloatArray, labels: FloatArray) -> None:
         """Take the labels of a unit's rows; they move the chances of later units only."""
         pairs = zip(np.atleast_1d(scores), np.atleast_1d(labels), strict=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -48,13 +47,13 @@ class DrawnRows:
 
 def draw_rows(
     data: Dataset,
-    kind: Literal["random", "stratified", "paired"],
+    kind: str,
     count: int,
     *,
     seed: int,
     policies: Sequence[str] = (),
     by: Sequence[str] = ("judge_score",),
-    allocation: Literal["proportional", "neyman"] = "proportional",
+    allocation: str = "proportional",
 ) -> DrawnRows:
     """Draw about `count` rows for labelling.
 

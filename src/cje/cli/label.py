@@ -1,0 +1,215 @@
+"""`cje label`: choose rows, show them blind on a local page, keep every answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cje.errors import CJEError, require_extra
+
+if TYPE_CHECKING:
+    from cje.data.dataset import Dataset
+    from cje.label.study import Study, StudyOptions
+
+__all__ = ["label"]
+
+_SECONDS_PER_LABEL = 45.0  # before any pace was measured
+
+
+def label(
+    data: Annotated[
+        Path, typer.Argument(help="File or folder of responses with their text, as for analyze.")
+    ],
+    labels: Annotated[
+        Path, typer.Option(help="The labels file; an existing one is resumed.")
+    ] = Path("labels.db"),
+    count: Annotated[int, typer.Option(help="Labels to collect in all.")] = 100,
+    baseline: Annotated[str | None, typer.Option(help="The policy in use.")] = None,
+    candidate: Annotated[str | None, typer.Option(help="The policy to compare with it.")] = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Show two responses side by side: A, B, tie, both bad.")
+    ] = False,
+    design: Annotated[str, typer.Option(help="random, stratified, paired or active.")] = "random",
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Strata: judge_score, policy or a subgroup column."),
+    ] = None,
+    allocation: Annotated[
+        str, typer.Option(help="Of the stratified design: proportional or neyman.")
+    ] = "proportional",
+    scale: Annotated[
+        str | None, typer.Option(help="1-5, pass/fail, 0-100, or words: 'bad, fair, good'.")
+    ] = None,
+    rubric: Annotated[
+        Path | None, typer.Option(help="A Markdown file shown beside every item.")
+    ] = None,
+    overlap: Annotated[float, typer.Option(help="Share of the items that two raters label.")] = 0.0,
+    third: Annotated[
+        bool, typer.Option("--third", help="Send items two raters disagree on to a third.")
+    ] = False,
+    target: Annotated[
+        str, typer.Option(help="mean (the third rater does not count) or majority.")
+    ] = "mean",
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    margin: Annotated[
+        float | None, typer.Option(help="The candidate passes if at most so much worse.")
+    ] = None,
+    min_gain: Annotated[
+        float | None, typer.Option(help="The candidate passes if better by more than this.")
+    ] = None,
+    horizon: Annotated[
+        bool,
+        typer.Option(
+            "--horizon", help="Never more than --count labels: narrower anytime intervals."
+        ),
+    ] = False,
+    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    label_cost: Annotated[float, typer.Option(help="Cost of one label, any currency.")] = 0.0,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others can reach it if not loopback.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = 8675,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(help="Further name(s) the page may be asked for under.")
+    ] = None,
+    field: Annotated[
+        list[str] | None, typer.Option(help="A column's name: response=answer.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say how many labels are needed, and stop.")
+    ] = False,
+    detect: Annotated[
+        float | None, typer.Option(help="With --plan: a difference to detect with 80% power.")
+    ] = None,
+    width: Annotated[
+        float | None, typer.Option(help="With --plan: full width of each value's interval.")
+    ] = None,
+) -> None:
+    """Label responses on a page of your own machine; policies and judge scores stay hidden.
+
+    Stop with Ctrl-C at any time and start the same command again to resume. Then
+    `cje analyze DATA --labels labels.db`.
+    """
+    from cje.data import read
+    from cje.label.study import StudyOptions
+
+    dataset = read(
+        data, text=True, fields=_fields(field), groups=_groups(by), require=(), min_rows=1
+    )
+    if plan:
+        _plan(dataset, labels, detect, width)
+        return
+    options = StudyOptions(
+        count=count, design=design, seed=seed, baseline=baseline, candidate=candidate, pairs=pairs,
+        by=tuple(by or ("judge_score",)), allocation=allocation, scale=scale,
+        rubric="" if rubric is None else _rubric(rubric), overlap=overlap, third=third,
+        target=target,
+    )  # fmt: skip
+    study = _study(labels, dataset, options)
+    _serve(study, labels, (margin, min_gain), level, horizon, label_cost, host, port,
+           allowed_host or [])  # fmt: skip
+
+
+def _fields(given: list[str] | None) -> dict[str, str] | None:
+    pairs = [entry.partition("=") for entry in given or []]
+    if any(not (name and cut and column) for name, cut, column in pairs):
+        raise typer.BadParameter("write NAME=COLUMN", param_hint="--field")
+    return {name: column for name, _, column in pairs} or None
+
+
+def _groups(by: list[str] | None) -> tuple[str, ...]:
+    return tuple(name for name in by or () if name not in ("judge_score", "policy"))
+
+
+def _rubric(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CJEError(f"cannot read the rubric: {error}", where=str(path)) from error
+
+
+def _study(labels: Path, data: Dataset, options: StudyOptions) -> Study:
+    from cje.label.study import Study
+
+    if labels.exists():
+        study = Study.open(labels, data)
+        typer.echo(f"resuming {labels}: design, scale and rubric are those of the file", err=True)
+        return study
+    study = Study.create(labels, data, options)
+    scale = study.store.scale
+    assert scale is not None
+    typer.echo(
+        f"answers: {scale.describe()} (from: {study.store.meta['scale_origin']}); "
+        "--scale changes it for a new file",
+        err=True,
+    )
+    return study
+
+
+def _plan(data: Dataset, labels: Path, detect: float | None, width: float | None) -> None:
+    from cje.analysis.pilot import plan_from_pilot
+    from cje.analysis.label_plan import Goal
+    from cje.data.label_store import attach_labels, is_label_store, read_label_store
+    from cje.label.store import Store
+
+    if (detect is None) == (width is None):
+        raise CJEError("a plan needs a goal", hint="give --detect or --width")
+    seconds = _SECONDS_PER_LABEL
+    measured = "assumed"
+    if is_label_store(labels):
+        data = attach_labels(data, read_label_store(labels), str(labels))
+        rows = Store.open(labels).read(
+            "SELECT seconds FROM latest WHERE seconds > 0 ORDER BY seconds"
+        )
+        if rows:
+            seconds, measured = float(rows[len(rows) // 2][0]), "measured"
+    goal = Goal("power", detect) if detect is not None else Goal("value", float(width or 0.0))
+    planned = plan_from_pilot(data, goal)
+    total = planned.design.total_labels
+    typer.echo(
+        f"labels: {total:,} in all ({planned.design.n_labels:,} for each of "
+        f"{planned.design.n_policies} policies)\n"
+        f"time: {total * seconds / 3600:.1f} hours at {seconds:.0f} s per label ({measured})\n"
+        f"start: --count {total}"
+    )
+
+
+def _serve(
+    study: Study, labels: Path, gate: tuple[float | None, float | None], level: float,
+    horizon: bool, label_cost: float, host: str, port: int, allowed: list[str],
+) -> None:  # fmt: skip
+    import secrets
+
+    uvicorn = require_extra("uvicorn", "label", "the labelling page")
+    require_extra("starlette", "label", "the labelling page")
+    from cje.inference import GateRule
+    from cje.inference.sequential import AnytimeRule
+    from cje.label.app import make_app
+    from cje.label.guard import is_loopback, served_names
+    from cje.label.listening import bind
+    from cje.label.organiser import Organiser
+
+    tuned = max(int(study.store.meta["count"]), 100)
+    rule = AnytimeRule(tuned, "spending" if horizon else "mixture", level)
+    organiser = Organiser(study, labels, GateRule(*gate), rule, label_cost)
+    tokens = {"organiser": secrets.token_urlsafe(24)}
+    if not is_loopback(host):
+        tokens["rater"] = secrets.token_urlsafe(24)
+    app = make_app(
+        study, organiser, hosts=served_names(host) | set(allowed),
+        rater_token=tokens.get("rater"), organiser_token=tokens["organiser"],
+    )  # fmt: skip
+    listening = bind(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    base = f"http://{shown}:{listening.getsockname()[1]}"
+    rater = f"{base}/enter?as=rater&token={tokens['rater']}" if "rater" in tokens else f"{base}/"
+    typer.echo(f"raters:    {rater}")
+    typer.echo(f"organiser: {base}/enter?as=organiser&token={tokens['organiser']}")
+    config = uvicorn.Config(
+        app, access_log=False, log_level="warning", server_header=False, lifespan="off",
+        timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    uvicorn.Server(config).run(sockets=[listening])
+    study.store.close()

@@ -1,0 +1,185 @@
+"""What the organiser sees: the present answer with its anytime interval, and how much is left."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cje.data.label_store import StoredLabels, attach_labels, read_label_store
+from cje.errors import CJEError
+from cje.estimators import DirectEstimator
+from cje.inference import Decision, GateRule, InfluenceEstimate
+from cje.inference.sequential import AnytimeRule, Look, anytime_intervals, labels_to_decision
+from cje.label.study import Study
+
+__all__ = ["Organiser"]
+
+_LEAST_FOR_ESTIMATE = 10  # the direct estimator needs as many labels
+
+
+class Organiser:
+    """Reads the store and answers; computed anew only when an answer came in.
+
+    Parameters
+    ----------
+    study : Study
+    path : Path
+        The labels file.
+    gate : GateRule
+        What the candidate must show against the baseline.
+    rule : AnytimeRule
+    label_cost : float
+        Cost of one label, in any currency; 0 shows none.
+    """
+
+    def __init__(
+        self, study: Study, path: Path, gate: GateRule, rule: AnytimeRule, label_cost: float = 0.0
+    ) -> None:
+        self.study, self.path, self.gate, self.rule = study, path, gate, rule
+        self.label_cost = label_cost
+        self._lock = threading.Lock()
+        self._last = -1
+        self._shown: dict[str, Any] = {}
+
+    def view(self) -> dict[str, Any]:
+        """Everything on the organiser's page, as JSON types."""
+        with self._lock:
+            (row,) = self.study.store.read("SELECT coalesce(max(id), 0) FROM answer")
+            if self._last != row[0]:
+                self._shown, self._last = self._compute(), row[0]
+            return self._shown
+
+    def _compute(self) -> dict[str, Any]:
+        stored = read_label_store(self.path)
+        meta = stored.meta
+        n_labels = len(stored.rows) + len(stored.pairs)
+        seconds = self.study.store.read(
+            "SELECT seconds FROM latest WHERE seconds > 0 ORDER BY seconds"
+        )
+        pace = float(seconds[len(seconds) // 2][0]) if seconds else None
+        found: dict[str, Any] = {
+            "labels": n_labels, "goal": int(meta["count"]), "skips": _skips(stored),
+            "pace_seconds": pace, "cost": self.label_cost * n_labels,
+            "design": meta["design"], "raters": self._raters(), "agreement": agreement(stored),
+            "level": self.rule.level, "first_look": self.rule.first_look,
+            "claim": self.gate.claim, "finished": self.study.finished, "problem": None,
+            "looks": [], "decision": None,
+        }  # fmt: skip
+        if meta["design"] == "active":
+            found["informative"] = self.study.informative
+        try:
+            estimate = self._estimate(stored)
+        except CJEError as error:
+            return found | {"problem": str(error)}
+        if estimate is None:
+            return found
+        looks = anytime_intervals(estimate, n_labels, self._rule_for(n_labels))
+        found["looks"] = [_look(look) for look in looks]
+        if self.study.policies:
+            found["decision"] = self._decision(estimate, looks[-1], n_labels, stored)
+        return found
+
+    def _rule_for(self, n_labels: int) -> AnytimeRule:
+        if self.rule.method == "spending" and n_labels > self.rule.tuned_at:
+            raise CJEError("the planned number of labels is reached: no further look is valid")
+        return self.rule
+
+    def _estimate(self, stored: StoredLabels) -> InfluenceEstimate | None:
+        """Candidate, baseline and their difference; every policy where none is named."""
+        if stored.pairs:
+            return _wins(stored, self.study.policies)
+        if len(stored.rows) < _LEAST_FOR_ESTIMATE:
+            return None
+        data = attach_labels(self.study.data, stored, "the labels file")
+        result = DirectEstimator(data, level=self.rule.level).fit_and_estimate()
+        chosen = self.study.policies
+        if not chosen:
+            return result.influence
+        both = result.influence.select(chosen)
+        return InfluenceEstimate.join([both, result.influence.difference(*chosen)])
+
+    def _decision(
+        self, estimate: InfluenceEstimate, look: Look, n_labels: int, stored: StoredLabels
+    ) -> dict[str, Any]:
+        verdict = self.gate.decide(*look.interval) if look.open else Decision.UNDECIDED
+        more = None
+        if verdict is Decision.UNDECIDED and look.standard_error > 0.0:
+            labelled = {r["prompt_id"] for r in stored.rows + stored.pairs}
+            fixed = _fixed_variance(estimate, labelled)
+            whole = labels_to_decision(
+                look.value - self.gate.threshold, max(look.standard_error**2 - fixed, 0.0), fixed,
+                n_labels, self.rule,
+            )  # fmt: skip
+            more = None if whole is None else max(whole - n_labels, 1)
+        return {"verdict": str(verdict), "threshold": self.gate.threshold, "more_labels": more}
+
+    def _raters(self) -> list[dict[str, Any]]:
+        rows = self.study.store.read(
+            """SELECT rater, sum(kind = 'label') AS labels, sum(kind = 'skip') AS skips
+               FROM latest GROUP BY rater ORDER BY rater"""
+        )
+        return [dict(r) for r in rows]
+
+
+def _look(look: Look) -> dict[str, Any]:
+    low, high = look.interval
+    return {
+        "name": look.name, "value": look.value, "low": low, "high": high, "open": look.open,
+        "fixed_low": look.fixed.low, "fixed_high": look.fixed.high,
+    }  # fmt: skip
+
+
+def _skips(stored: StoredLabels) -> dict[str, int]:
+    counts: dict[str, int] = defaultdict(int)
+    for skip in stored.skips:
+        counts[skip["policy"]] += 1
+    return dict(counts)
+
+
+def _wins(stored: StoredLabels, policies: tuple[str, ...]) -> InfluenceEstimate:
+    """Share of prompts on which the candidate won, minus one half, doubled: wins minus losses."""
+    by_prompt: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for pair in stored.pairs:
+        by_prompt[pair["prompt_id"]].append((pair["value"], pair["propensity"]))
+    value = np.array([np.mean([v for v, _ in pairs]) for pairs in by_prompt.values()])
+    weight = np.array([1.0 / pairs[0][1] for pairs in by_prompt.values()])
+    weight /= weight.sum()
+    gap = 2.0 * value - 1.0
+    centre = float(weight @ gap)
+    return InfluenceEstimate.from_influence(
+        (f"wins minus losses of {policies[0]} against {policies[1]}",), [centre],
+        (weight * (gap - centre))[:, None], clusters=tuple(by_prompt), bounds=(-1.0, 1.0),
+    )  # fmt: skip
+
+
+def _fixed_variance(estimate: InfluenceEstimate, labelled: set[str]) -> float:
+    """The part of the last quantity's variance that further labels do not reduce.
+
+    Prompts without labels enter through their prediction alone; all prompts have that part.
+    """
+    if estimate.clusters is None or estimate.n_clusters <= len(labelled):
+        return 0.0
+    without = np.array([name not in labelled for name in estimate.clusters])
+    if not without.any():
+        return 0.0
+    squares = estimate.influence[without, -1] ** 2
+    return float(squares.mean() * estimate.n_clusters)
+
+
+def agreement(stored: StoredLabels) -> dict[str, Any] | None:
+    """How often two raters of one item gave the same answer; None without such items."""
+    grouped: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for row in stored.rows:
+        grouped[(row["prompt_id"], row["policy"], row["draw_idx"])].append(row["oracle_label"])
+    for pair in stored.pairs:
+        grouped[(pair["prompt_id"], pair["policy_a"], pair["draw_a"])].append(pair["value"])
+    twice = [values[:2] for values in grouped.values() if len(values) > 1]
+    if not twice:
+        return None
+    same = sum(a == b for a, b in twice)
+    gap = float(np.mean([abs(a - b) for a, b in twice]))
+    return {"items": len(twice), "same": same / len(twice), "mean_gap": gap}
