@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cje.analysis.anytime import TUNED_AT, with_anytime
 from cje.analysis.audit import audit_fresh
 from cje.analysis.inputs import check_options, read_source
+from cje.analysis.skips import skip_findings
 from cje.analysis.subgroups import subgroup_results
 from cje.checks import check_level
 from cje.data.dataset import Dataset
@@ -16,6 +18,7 @@ from cje.data.sampler import PrecomputedSampler
 from cje.errors import CJEError
 from cje.estimators.direct.estimator import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
+from cje.inference.sequential import AnytimeRule
 from cje.results.baseline import choose_baseline
 from cje.results.comparison import check_margin
 from cje.results.result import EstimationResult
@@ -60,6 +63,8 @@ def analyze_dataset(
     skip_bad_rows: bool = False,
     text: bool = False,
     estimator_options: Mapping[str, Any] | None = None,
+    anytime: bool = False,
+    planned_labels: int | None = None,
 ) -> EstimationResult:
     """Each policy's value, paired differences, honest intervals, and what the data cannot support.
 
@@ -99,6 +104,11 @@ def analyze_dataset(
         Keep prompts and responses, so that a report can show samples.
     estimator_options : mapping, optional
         Further options of the estimator's constructor; an unknown one is an error that lists them.
+    anytime : bool
+        Add intervals that hold however often one looks while labels come in:
+        ``result.metadata["anytime"]``.
+    planned_labels : int, optional
+        Labels at which the anytime intervals should be narrowest (500 by default).
 
     Examples
     --------
@@ -157,7 +167,22 @@ def analyze_dataset(
         extra |= _win_rate(result, win_rate_against)
         within["quantity"] = extra["quantity"]
     parts = {name: part.with_(metadata=within) for name, part in result.subgroups.items()}
-    return result.with_(metadata=extra | _readings(inputs), subgroups=parts)
+    result = result.with_(metadata=extra | _readings(inputs), subgroups=parts)
+    return _with_labelling(result, inputs, anytime, planned_labels)
+
+
+def _with_labelling(
+    result: EstimationResult, inputs: _Inputs, anytime: bool, planned: int | None
+) -> EstimationResult:
+    """What only a study in progress has: skipped rows, and intervals for looking often."""
+    kept = {} if inputs.fresh is None else inputs.fresh.metadata
+    if "label_skips" in kept:
+        found = skip_findings(result, kept["label_skips"], kept["label_counts"])
+        result = result.with_(findings=found)
+    if not anytime:
+        return result
+    rule = AnytimeRule(planned or TUNED_AT, level=result.level)
+    return with_anytime(result, inputs.n_labels, rule)
 
 
 def _run(

@@ -77,8 +77,16 @@ def read_source(source: Any, **reading: Any) -> Dataset | None:
     """Whatever was given as a `Dataset`; None stays None."""
     if source is None or isinstance(source, Dataset):
         return source
+    from cje.data.label_store import attach_labels, is_label_store, read_label_store
     from cje.data.reader import read
 
+    if is_label_store(reading.get("labels")):
+        stored, path = read_label_store(reading["labels"]), str(reading["labels"])
+        # A labels file says itself which rows its labels belong to, and on which scale they are.
+        plain = reading | {"labels": None, "on": None}
+        data = read_source(source, **plain)
+        assert data is not None
+        return attach_labels(data, stored, path)
     if reading.get("labels") is not None:
         reading = reading | _label_table(reading["labels"], reading)
     if isinstance(source, Mapping) and _is_dict_of_columns(source):

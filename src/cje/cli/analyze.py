@@ -71,6 +71,13 @@ def analyze(
         bool, typer.Option("--verbose", help="Print how the files were read.")
     ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the whole result to this file.")] = None,
+    anytime: Annotated[
+        bool,
+        typer.Option("--anytime", help="Add intervals that hold however often you look."),
+    ] = False,
+    planned_labels: Annotated[
+        int | None, typer.Option(help="Labels at which they should be narrowest (500).")
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a report: one HTML page that needs no network.")
     ] = None,
@@ -110,6 +117,8 @@ def analyze(
         text=report is not None,
         seed=seed,
         estimator_options={"same_as_logging": same_as_logging} if same_as_logging else None,
+        anytime=anytime,
+        planned_labels=planned_labels,
     )
     if as_json:
         say(result.to_json(influence=False))

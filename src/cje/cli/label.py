@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cje.errors import CJEError, require_extra
+from cje.terminal import say
 
 if TYPE_CHECKING:
     from cje.data.dataset import Dataset
@@ -135,12 +136,12 @@ def _study(labels: Path, data: Dataset, options: StudyOptions) -> Study:
 
     if labels.exists():
         study = Study.open(labels, data)
-        typer.echo(f"resuming {labels}: design, scale and rubric are those of the file", err=True)
+        say(f"resuming {labels}: design, scale and rubric are those of the file", err=True)
         return study
     study = Study.create(labels, data, options)
     scale = study.store.scale
     assert scale is not None
-    typer.echo(
+    say(
         f"answers: {scale.describe()} (from: {study.store.meta['scale_origin']}); "
         "--scale changes it for a new file",
         err=True,
@@ -149,8 +150,8 @@ def _study(labels: Path, data: Dataset, options: StudyOptions) -> Study:
 
 
 def _plan(data: Dataset, labels: Path, detect: float | None, width: float | None) -> None:
-    from cje.analysis.pilot import plan_from_pilot
     from cje.analysis.label_plan import Goal
+    from cje.analysis.pilot import plan_from_pilot
     from cje.data.label_store import attach_labels, is_label_store, read_label_store
     from cje.label.store import Store
 
@@ -168,7 +169,7 @@ def _plan(data: Dataset, labels: Path, detect: float | None, width: float | None
     goal = Goal("power", detect) if detect is not None else Goal("value", float(width or 0.0))
     planned = plan_from_pilot(data, goal)
     total = planned.design.total_labels
-    typer.echo(
+    say(
         f"labels: {total:,} in all ({planned.design.n_labels:,} for each of "
         f"{planned.design.n_policies} policies)\n"
         f"time: {total * seconds / 3600:.1f} hours at {seconds:.0f} s per label ({measured})\n"
@@ -205,8 +206,8 @@ def _serve(
     shown = f"[{host}]" if ":" in host else host
     base = f"http://{shown}:{listening.getsockname()[1]}"
     rater = f"{base}/enter?as=rater&token={tokens['rater']}" if "rater" in tokens else f"{base}/"
-    typer.echo(f"raters:    {rater}")
-    typer.echo(f"organiser: {base}/enter?as=organiser&token={tokens['organiser']}")
+    say(f"raters:    {rater}")
+    say(f"organiser: {base}/enter?as=organiser&token={tokens['organiser']}")
     config = uvicorn.Config(
         app, access_log=False, log_level="warning", server_header=False, lifespan="off",
         timeout_graceful_shutdown=2,

@@ -12,6 +12,7 @@ from cje.cli.demo import demo
 from cje.cli.doctor import doctor
 from cje.cli.ending import run_to_the_end
 from cje.cli.label import label
+from cje.cli.labels import app as labels_app
 from cje.cli.plan import plan
 from cje.cli.run import resume, run, status, validate
 from cje.cli.survival import app as survival_app
@@ -51,6 +52,7 @@ app.command()(run)
 app.command()(resume)
 app.command()(status)
 app.command()(validate)
+app.add_typer(labels_app, name="labels")
 app.add_typer(survival_app, name="survival")
 
 # Typer carries its own copy of click in newer releases and imports click in older ones: the base of

@@ -135,7 +135,18 @@ def attach_labels(data: Dataset, stored: StoredLabels, where: str = "the labels 
     return data.with_columns(
         oracle_label=labels.row_means(len(data)), rater_labels=labels if several else None,
         label_propensity=propensity, oracle_scale=scale,
-    ).with_metadata(reading=notes)  # fmt: skip
+    ).with_metadata(
+        reading=notes, label_skips=_by_policy(stored.skips), label_counts=_by_policy(stored.rows)
+    )  # fmt: skip
+
+
+def _by_policy(entries: list[dict[str, Any]]) -> dict[str, int]:
+    """Rows of each policy among the entries, each row once."""
+    rows = {(e["policy"], e["prompt_id"], e["draw_idx"]) for e in entries}
+    counts: dict[str, int] = {}
+    for policy, _, _ in rows:
+        counts[policy] = counts.get(policy, 0) + 1
+    return counts
 
 
 def _read(db: sqlite3.Connection, where: str) -> StoredLabels:

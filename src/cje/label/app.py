@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
 from functools import partial
 from importlib import resources
@@ -139,6 +140,7 @@ class _Pages:
             or len(note) > _MOST_NOTE
             or not all(type(n) is int and 0 <= n < 2**53 for n in numbers)
             or not isinstance(seconds, int | float)
+            or not math.isfinite(seconds)
         ):
             raise CJEError("the answer cannot be read")
         keep = partial(

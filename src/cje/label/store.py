@@ -142,16 +142,7 @@ class Store:
             self._release(db, now - LEASE_SECONDS)
             found = db.execute(fresh, (rater,)).fetchone()
         if found is not None:
-            others = db.execute(
-                "SELECT count(*) FROM assignment WHERE item = ?", (found[0],)
-            ).fetchone()[0]
-            role = _THIRD if others >= 2 and self.meta.get("third") == "1" else _FIRST
-            sides = "ba" if secrets.randbits(1) else "ab"
-            db.execute(
-                "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, 0)",
-                (found[0], rater, tab, role, sides, now),
-            )
-            db.execute("UPDATE item SET slots = slots - 1 WHERE id = ?", (found[0],))
+            self._assign(db, found[0], rater, tab, now)
             return found
         if not steal:
             return None
@@ -166,15 +157,45 @@ class Store:
             )
         return other
 
+    def _assign(self, db: sqlite3.Connection, item: int, rater: str, tab: str, now: float) -> None:
+        (others,) = db.execute("SELECT count(*) FROM assignment WHERE item = ?", (item,)).fetchone()
+        role = _THIRD if others >= 2 and self.meta.get("third") == "1" else _FIRST
+        sides = "ba" if secrets.randbits(1) else "ab"
+        db.execute(
+            "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, 0)",
+            (item, rater, tab, role, sides, now),
+        )
+        db.execute("UPDATE item SET slots = slots - 1 WHERE id = ?", (item,))
+
     def _release(self, db: sqlite3.Connection, before: float) -> None:
         stale = db.execute(
-            """SELECT item, rater FROM assignment WHERE done = 0 AND since < ? AND NOT EXISTS
+            """SELECT item, rater FROM assignment WHERE done = 0 AND since < ?
+               AND tab NOT LIKE 'sheet-%' AND NOT EXISTS
                (SELECT 1 FROM answer WHERE answer.item = assignment.item
                 AND answer.rater = assignment.rater)""", (before,)
         ).fetchall()  # fmt: skip
         for item, rater in stale:
             db.execute("DELETE FROM assignment WHERE item = ? AND rater = ?", (item, rater))
             db.execute("UPDATE item SET slots = slots + 1 WHERE id = ?", (item,))
+
+    def claim(self, rater: str, item: int) -> Item:
+        """A certain item for this rater (an import); theirs already, or one with a free slot.
+
+        Raises
+        ------
+        Conflict
+            Other raters have all its slots.
+        """
+        with self._write() as db:
+            held = db.execute(
+                "SELECT 1 FROM assignment WHERE item = ? AND rater = ?", (item, rater)
+            ).fetchone()
+            if held is None:
+                (slots,) = db.execute("SELECT slots FROM item WHERE id = ?", (item,)).fetchone()
+                if slots < 1:
+                    raise Conflict(f"item {item} was given to other raters")
+                self._assign(db, item, rater, "import", time.time())
+            return self._item(db, item, rater)
 
     def look(self, rater: str, item: int) -> Item:
         """An item this rater was given before."""

@@ -57,7 +57,24 @@ def tables(result: EstimationResult) -> list[TextTable]:
         if part.compare_all():
             title = f"by {column}: paired differences within each level, joint intervals"
             found.append(_differences(part, title))
-    return found
+    return found + _anytime(result)
+
+
+def _anytime(result: EstimationResult) -> list[TextTable]:
+    """Intervals that hold at every look, where the analysis made them."""
+    found = result.metadata.get("anytime")
+    if found is None:
+        return []
+    rows = []
+    for look in found["looks"]:
+        limits = (f"{look['low']:.4f}", f"{look['high']:.4f}") if look["open"] else ("-", "-")
+        rows.append((look["name"], f"{look['value']:.4f}", *limits))
+    title = f"Anytime intervals ({found['level']:.0%} at all looks at once)"
+    foot = (
+        f"{found['labels']:,} labels; narrowest at {found['tuned_at']:,}. "
+        "Look as often as you like."
+    )
+    return [TextTable(title, ("quantity", "estimate", "low", "high"), tuple(rows), foot)]
 
 
 def _values(result: EstimationResult, title: str, first: str) -> TextTable:
