@@ -10,7 +10,8 @@ import pytest
 from scipy.special import expit, logit
 
 from cje import classification as c
-from cje.classification import assessment
+from cje.classification.registry import ENTRIES
+from cje.classification.rows import check_rows
 from cje.errors import CJEError
 
 FOLDED = {
@@ -27,6 +28,13 @@ SCORES = {
     "spread": lambda rng, n: rng.random(n),
     "extreme": lambda rng, n: 1.0 - rng.beta(0.3, 20.0, n),
 }
+
+
+def _limits(metric, y, p, groups=None, **options):
+    entry = ENTRIES[metric]
+    names = None if p.ndim == 1 else np.arange(p.shape[1])
+    rows = check_rows(entry.kind, y, p, labels=names, groups=groups)
+    return entry.limits(rows, 0.95, **options)
 
 
 def _chance(p, slope):
@@ -55,7 +63,7 @@ def test_both_sides_of_the_interval_cover(name, scores, slope):
         y = (rng.random(400) < chance).astype(float)
         # The MCE is over the bins that hold a row, which are the sample's own.
         target = _expectation(metric, p, chance, options) if name == "mce" else truth
-        low, high = assessment._ENTRIES[metric].limits(y, p, None, 0.95, **options)
+        low, high = _limits(metric, y, p, **options)
         below += low <= target + 1e-9
         above += high >= target - 1e-9
     assert below / n_reps >= 0.935
@@ -72,7 +80,7 @@ def test_both_sides_of_spiegelhalters_interval_cover(slope):
     for _ in range(400):
         p = rng.random(400)
         y = (rng.random(400) < _chance(p, slope)).astype(float)
-        low, high = assessment._ENTRIES[c.spiegelhalter_z].limits(y, p, None, 0.95)
+        low, high = _limits(c.spiegelhalter_z, y, p)
         below += low <= truth
         above += high >= truth
     assert min(below, above) / 400 >= 0.935
@@ -101,7 +109,7 @@ def test_both_sides_cover_with_several_classes(metric, slope):
     below = above = 0
     for _ in range(100):
         y, p, _ = _multiclass(rng, 400, slope)
-        low, high = assessment._ENTRIES[metric].limits(y, p, None, 0.95)
+        low, high = _limits(metric, y, p)
         below += low <= truth + 1e-9
         above += high >= truth - 1e-9
     assert below >= 94
@@ -110,7 +118,7 @@ def test_both_sides_cover_with_several_classes(metric, slope):
 
 def _result(metric, slope, n=3000, **options):
     rng = np.random.default_rng(3)
-    if assessment._ENTRIES[metric].multiclass:
+    if ENTRIES[metric].kind != "binary":
         y, p, _ = _multiclass(rng, n, slope)
     else:
         p = rng.random(n)
@@ -118,7 +126,7 @@ def _result(metric, slope, n=3000, **options):
     return c.assess(metric, y, p, n_draws=99, **options)
 
 
-@pytest.mark.parametrize("metric", list(assessment._ENTRIES), ids=lambda m: m.__name__)
+@pytest.mark.parametrize("metric", list(ENTRIES), ids=lambda m: m.__name__)
 def test_every_metric_has_an_interval_and_a_null_reference(metric):
     good, bad = _result(metric, 1.0, n=800), _result(metric, 0.3)
     for result in (good, bad):
@@ -131,7 +139,7 @@ def test_every_metric_has_an_interval_and_a_null_reference(metric):
     assert good.null.p_value > 0.01
     assert bad.null.p_value == pytest.approx(0.01)  # 1 of 100: as small as 99 draws can say
     assert bad.value > bad.null.quantile
-    if metric is not c.brier_score:  # whose null is not zero
+    if metric not in (c.brier_score, c.multiclass_brier_score, c.multiclass_log_loss):
         assert good.interval.low <= 0.0
         assert bad.interval.low > 0.0
     assert metric.__name__ in str(bad)
@@ -190,26 +198,25 @@ def test_unknown_metrics_and_levels_are_refused():
         c.assess(c.spiegelhalter_z, [0, 1], [0.5, 1.0])
 
 
-@pytest.mark.parametrize("metric", list(assessment._ENTRIES), ids=lambda m: m.__name__)
+@pytest.mark.parametrize("metric", list(ENTRIES), ids=lambda m: m.__name__)
 def test_one_row_gives_a_finite_interval(metric):
-    if assessment._ENTRIES[metric].multiclass:
-        result = c.assess(metric, [1], [[0.3, 0.7]], n_draws=5)
+    if ENTRIES[metric].kind != "binary":
+        result = c.assess(metric, [1], [[0.3, 0.7]], labels=[0, 1], n_draws=5)
     else:
         result = c.assess(metric, [1], [0.7], n_draws=5)
     assert np.isfinite([result.interval.low, result.interval.high]).all()
 
 
-@pytest.mark.parametrize("metric", list(assessment._ENTRIES), ids=lambda metric: metric.__name__)
+@pytest.mark.parametrize("metric", list(ENTRIES), ids=lambda metric: metric.__name__)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_row_order_moves_no_part_of_an_assessment(metric, weighted):
     rng = np.random.default_rng(0)
     n = 400
     p = rng.random(n).round(2)
     y = (rng.random(n) < p).astype(int)
-    if assessment._ENTRIES[metric].multiclass:
-        p, y = rng.dirichlet(np.ones(3), n).round(1), rng.integers(0, 3, n)
-        p[:, 2] = 1.0 - p[:, 0] - p[:, 1]
-        p = np.clip(p, 0.0, 1.0)
+    if ENTRIES[metric].kind != "binary":
+        p, y = rng.dirichlet(np.ones(3), n).round(1) + 0.1, rng.integers(0, 3, n)
+        p /= p.sum(axis=1, keepdims=True)
     w = rng.integers(1, 4, n).astype(float) if weighted else np.ones(n)
 
     def numbers(order):

@@ -146,7 +146,7 @@ def test_a_top_class_never_seen_in_calibration_still_gets_a_confidence():
 
 def test_the_rest_of_the_distribution_is_scaled_zero_or_nan():
     p, y = _overconfident()
-    scaled = _frozen().fit(p, y).predict_proba(p)
+    scaled = _frozen(rest="renormalise").fit(p, y).predict_proba(p)
     top = p.argmax(axis=1)
     others = np.ones_like(p, dtype=bool)
     others[np.arange(len(p)), top] = False
@@ -171,7 +171,7 @@ def test_a_certain_classifier_leaves_the_remainder_shared_evenly():
 def test_how_often_predict_leaves_the_classifiers_label_is_reported():
     p, y = _overconfident()
     worse = (y + 1) % 4  # the top class is now hardly ever right
-    model = _frozen(calibrator="isotonic").fit(p, worse)
+    model = _frozen(calibrator="isotonic", rest="renormalise").fit(p, worse)
     moved = (model.predict(p) != p.argmax(axis=1)).mean()
     assert model.label_change_rate_ == pytest.approx(moved, abs=1e-12)
     assert moved > 0.5

@@ -22,9 +22,12 @@ BINARY = [
     "brier_score", "corp_decomposition", "debiased_ece", "expected_calibration_error",
     "kolmogorov_smirnov_error", "kolmogorov_smirnov_test", "kuiper_error", "kuiper_test",
     "maximum_calibration_error", "smooth_ece", "spiegelhalter_test", "spiegelhalter_z",
-    "calibration_curve", "corp_discrimination", "corp_miscalibration",
+    "calibration_curve", "corp_discrimination", "corp_miscalibration", "rms_calibration_error",
 ]  # fmt: skip
-MANY = ["class_wise_ece", "confidence_ece", "mean_top_label_ece", "top_label_ece"]
+MANY = [
+    "class_wise_ece", "confidence_ece", "mean_top_label_ece", "top_label_ece", "top_label_rms_error",
+    "class_wise_rms_error", "multiclass_brier_score", "multiclass_log_loss",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BINARY)

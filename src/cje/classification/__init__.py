@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from cje.classification.parametric import SigmoidCalibrator as SigmoidCalibrator
     from cje.classification.parametric import TemperatureCalibrator as TemperatureCalibrator
     from cje.classification.report import classification_report as classification_report
+    from cje.classification.rms import class_wise_rms_error as class_wise_rms_error
+    from cje.classification.rms import rms_calibration_error as rms_calibration_error
+    from cje.classification.rms import top_label_rms_error as top_label_rms_error
+    from cje.classification.scores import multiclass_brier_score as multiclass_brier_score
+    from cje.classification.scores import multiclass_log_loss as multiclass_log_loss
     from cje.classification.smooth import smooth_ece as smooth_ece
     from cje.classification.smooth import smooth_ece_at as smooth_ece_at
     from cje.classification.stepwise import CenteredIsotonicCalibrator as CenteredIsotonicCalibrator
@@ -91,6 +96,11 @@ _HOME = {
     "mean_top_label_ece": "ece",
     "top_label_ece": "ece",
     "classification_report": "report",
+    "multiclass_brier_score": "scores",
+    "multiclass_log_loss": "scores",
+    "rms_calibration_error": "rms",
+    "top_label_rms_error": "rms",
+    "class_wise_rms_error": "rms",
     "smooth_ece": "smooth",
     "smooth_ece_at": "smooth",
     "VerdictCalibrator": "verdicts",

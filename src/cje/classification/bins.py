@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 
 from cje.checks import check_choice, check_whole_number
 from cje.classification._arrays import BLOCK
+from cje.classification.clusters import design_effects
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.binning import equal_mass_edges, equal_width_bins
 
-__all__ = ["BinSums", "Strategy", "binner", "cell_sums", "gap_sums"]
+__all__ = ["BinSums", "Strategy", "binner", "cell_sums", "gap_sums", "mean_design_effect"]
 
 Strategy = Literal["uniform", "quantile"]
 Binner = Callable[[FloatArray], IntArray]
 
 _MOST_BINS = 1_000_000
+_EFFECT_CELLS = 10
 _FEW_EDGES = 64  # up to here, comparing with every edge beats a binary search
 
 
@@ -73,7 +75,7 @@ class BinSums(NamedTuple):
     Attributes
     ----------
     weight, squared : array (C,)
-        Sum of the weights and of their squares.
+        Sum of the weights, and of their squares times the cell's design effect.
     mean_y, mean_p : array (C,)
         Weighted means of outcome and score.
     cell : array (C,) of int
@@ -102,14 +104,37 @@ def _sums(cells: IntArray, n_cells: int, *columns: FloatArray) -> list[FloatArra
 
 
 def cell_sums(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, cells: IntArray, n_cells: int
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    cells: IntArray,
+    n_cells: int,
+    groups: IntArray | None = None,
 ) -> BinSums:
-    """Weights and means of every cell that holds weight."""
+    """Weights and means of every cell that holds weight.
+
+    With `groups`, the sum of squared weights carries each cell's design effect, and so does every
+    effective number of rows.
+    """
     if w is None:
         weight = squared = np.bincount(cells, minlength=n_cells).astype(np.float64)
         y_sum, p_sum = _sums(cells, n_cells, y, p)
     else:
         weight, squared, y_sum, p_sum = _sums(cells, n_cells, w, w * w, w * y, w * p)
+    if groups is not None:
+        squared = squared * design_effects(y - p, w, cells, n_cells, groups)
     kept = np.flatnonzero(weight > 0.0)
     weight = weight[kept]
     return BinSums(weight, squared[kept], y_sum[kept] / weight, p_sum[kept] / weight, kept)
+
+
+def mean_design_effect(
+    y: FloatArray, p: FloatArray, w: FloatArray | None, groups: IntArray | None
+) -> float:
+    """Mean design effect of ten equal-mass cells by their weight; 1 without groups."""
+    if groups is None:
+        return 1.0
+    cells = binner(p, _EFFECT_CELLS, "quantile", w)(p)
+    plain = cell_sums(y, p, w, cells, _EFFECT_CELLS)
+    clustered = cell_sums(y, p, w, cells, _EFFECT_CELLS, groups)
+    return float(clustered.squared.sum() / plain.squared.sum())

@@ -13,17 +13,18 @@ classifiers", PNAS 118.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
 from cje.classification._arrays import check_binary, row_shares
 from cje.classification.bins import BinSums, binner, cell_sums
-from cje.classification.folded import skewed_quantile, standard_errors
-from cje.classification.proportions import simultaneous_limits
+from cje.classification.clusters import sum_variance
+from cje.classification.folded import least_errors, standard_errors
+from cje.classification.squares import squares_limits
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.isotonic import isotonic_fitted
 
@@ -34,6 +35,8 @@ __all__ = [
     "corp_discrimination",
     "corp_miscalibration",
 ]
+
+_BINS_SCALE = 1.5
 
 
 class CorpDecomposition(NamedTuple):
@@ -46,7 +49,11 @@ class CorpDecomposition(NamedTuple):
 
 
 def brier_score(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """Mean squared difference of probability and outcome. Parameters as in `smooth_ece`.
 
@@ -55,12 +62,36 @@ def brier_score(
     >>> brier_score([0, 1], [0.5, 0.5])
     0.25
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
-    return float(np.average((p - y) ** 2, weights=w))
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return brier_of(p, w)(y - p)
+
+
+def brier_of(p: FloatArray, w: FloatArray | None) -> Callable[[FloatArray], float]:
+    """The Brier score as a function of the residuals.
+
+    For outcomes of 0 and 1, (y - p)^2 = p (1 - p) + (1 - 2 p)(y - p).
+    """
+    share = row_shares(len(p), w)
+    expected, slope = float(share @ (p * (1.0 - p))), share * (1.0 - 2.0 * p)
+    return lambda residual: max(expected + float(slope @ residual), 0.0)
+
+
+def miscalibration_of(p: FloatArray, w: FloatArray | None) -> Callable[[FloatArray], float]:
+    """CORP miscalibration as a function of the residuals."""
+    return lambda residual: _decomposed(p, residual, w).miscalibration
+
+
+def discrimination_of(p: FloatArray, w: FloatArray | None) -> Callable[[FloatArray], float]:
+    """CORP discrimination as a function of the residuals."""
+    return lambda residual: _decomposed(p, residual, w).discrimination
 
 
 def corp_decomposition(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> CorpDecomposition:
     """CORP decomposition of the Brier score. Parameters as in `smooth_ece`.
 
@@ -69,9 +100,14 @@ def corp_decomposition(
     >>> corp_decomposition([0, 1, 0, 1], [0.25, 0.75, 0.25, 0.75])
     CorpDecomposition(score=0.0625, miscalibration=0.0625, discrimination=0.25, uncertainty=0.25)
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return _decomposed(p, y - p, w)
+
+
+def _decomposed(p: FloatArray, residual: FloatArray, w: FloatArray | None) -> CorpDecomposition:
+    y = p + residual
     fitted = isotonic_fitted(p, y, w)
-    score = float(np.average((p - y) ** 2, weights=w))
+    score = float(np.average(residual**2, weights=w))
     recalibrated = float(np.average((fitted - y) ** 2, weights=w))
     rate = float(np.average(y, weights=w))
     uncertainty = float(np.average((y - rate) ** 2, weights=w))
@@ -85,112 +121,118 @@ def corp_decomposition(
 
 
 def corp_miscalibration(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """The miscalibration part of the Brier score. Parameters as in `smooth_ece`."""
-    return corp_decomposition(y_true, y_prob, sample_weight=sample_weight).miscalibration
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return _decomposed(p, y - p, w).miscalibration
 
 
 def corp_discrimination(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """The discrimination part of the Brier score. Parameters as in `smooth_ece`."""
-    return corp_decomposition(y_true, y_prob, sample_weight=sample_weight).discrimination
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return _decomposed(p, y - p, w).discrimination
 
 
 def brier_limits(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    level: float,
+    groups: IntArray | None = None,
 ) -> tuple[float, float]:
     """t limits for the mean loss, cut to [0, 1]."""
-    share = row_shares(len(p), w)
-    loss = (p - y) ** 2
-    value = float(share @ loss)
-    rows = 1.0 / float(share @ share)
+    low, high = mean_limits((p - y) ** 2, w, level, groups)
+    return max(low, 0.0), min(high, 1.0)
+
+
+def mean_limits(
+    loss: FloatArray, w: FloatArray | None, level: float, groups: IntArray | None
+) -> tuple[float, float]:
+    """t limits for the mean of a loss over independent rows or clusters."""
+    value = float(row_shares(len(loss), w) @ loss)
+    variance, df = sum_variance(loss, w, groups)
     # Two pseudo-rows' worth of variance: losses that all agree are not noiseless.
-    variance = float(share**2 @ (loss - value) ** 2) + 2.0 / rows**2
-    reach = float(stdtrit(max(rows - 1.0, 1.0), 0.5 + level / 2.0)) * np.sqrt(variance)
-    return max(value - reach, 0.0), min(value + reach, 1.0)
-
-
-def _isotonic_band(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, error: float
-) -> tuple[FloatArray, FloatArray]:
-    """A band that holds an increasing regression function at every row's score at once.
-
-    In equal-mass bins the mean outcome has simultaneous limits. An increasing function is, in a
-    bin, at least its mean in the bin below and at most its mean in the bin above.
-    """
-    cells, bins = _band_cells(y, p, w)
-    low, high = simultaneous_limits(cells, error)
-    low = np.maximum.accumulate(low)
-    high = np.minimum.accumulate(high[::-1])[::-1]
-    from_below = np.concatenate(([0.0], low[:-1]))
-    from_above = np.concatenate((high[1:], [1.0]))
-    # A row of weight zero may sit in an empty bin; any neighbour will do, as it counts for nothing.
-    at = np.minimum(np.searchsorted(cells.cell, bins), len(cells.cell) - 1)
-    return from_below[at], from_above[at]
+    variance += 2.0 / (df + 1.0) ** 2
+    reach = float(stdtrit(max(df, 1.0), 0.5 + level / 2.0)) * np.sqrt(variance)
+    return value - reach, value + reach
 
 
 def miscalibration_limits(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    level: float,
+    groups: IntArray | None = None,
 ) -> tuple[float, float]:
-    """Limits for the mean squared distance of scores and increasing regression function.
+    r"""Limits for the mean squared distance of scores and increasing regression function.
 
-    Above: the farthest function in the band. Below: within a bin the mean square is at least the
-    squared mean, so the binned sum of squared gaps is a lower bound, and has a lower limit.
+    In equal-mass bins the binned sum of squared gaps has unbiased limits (`squares`). Within a bin
+    the mean square exceeds the squared mean by the variance of the gap there, at least 0 and at
+    most a quarter of its squared range. The gap is the difference of two increasing functions, so
+    its range is at most that of the one which rises more.
     """
-    error = (1.0 - level) / 2.0
-    low, high = _isotonic_band(y, p, w, error)
-    farthest = np.maximum(np.abs(p - low), np.abs(high - p))
-    return _squares_lower(_band_cells(y, p, w)[0], error), float(np.average(farthest**2, weights=w))
-
-
-def _band_cells(y: FloatArray, p: FloatArray, w: FloatArray | None) -> tuple[BinSums, IntArray]:
-    """The band's equal-mass bins, whose width and noise shrink together; and each row's bin."""
-    n_bins = max(2, int(np.rint(np.cbrt(len(p)))))
-    bins = binner(p, n_bins, "quantile", w)(p)
-    return cell_sums(y, p, w, bins, n_bins), bins
-
-
-def _squares_lower(cells: BinSums, error: float) -> float:
-    r"""Lower limit for :math:`Q = \sum_b \pi_b \delta_b^2` from the observed gaps.
-
-    The observed sum has mean :math:`Q + \sum a_b` and variance at most
-    :math:`2\sum a_b^2 + 4 Q \max a_b` with :math:`a_b` the variance of a gap times its share; at
-    :math:`Q = 0` it is a weighted chi-square, whose quantile is a gamma's of its three moments.
-    """
-    share = cells.weight / cells.weight.sum()
-    noise = standard_errors(cells, share) ** 2 / share
-    excess = float(share @ cells.gap**2 - noise.sum())
-    squares = float(2.0 * (noise**2).sum())
-    skewness = float(8.0 * (noise**3).sum()) / squares**1.5
-    null_reach = np.sqrt(squares) * skewed_quantile(error, skewness)
-    z, slope = -float(ndtri(error)), float(4.0 * noise.max())
-
-    def surplus(target: float) -> float:
-        reach = max(null_reach, z * np.sqrt(squares + slope * target))
-        return float(excess - target - reach)
-
-    if surplus(0.0) <= 0.0:
-        return 0.0
-    return float(brentq(surplus, 0.0, excess))
+    cells, span = _equal_mass(y, p, w, groups)
+    low, high = _limits_of_squares(cells, cells.gap, (1.0 - level) / 2.0)
+    return low, min(high + _within(cells, span), 1.0)
 
 
 def discrimination_limits(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    level: float,
+    groups: IntArray | None = None,
 ) -> tuple[float, float]:
-    """Limits for the variance of the increasing regression function, from its band."""
-    low, high = _isotonic_band(y, p, w, (1.0 - level) / 2.0)
+    """Limits for the variance of the increasing regression function, as for its distance."""
+    cells, span = _equal_mass(y, p, w, groups)
+    share = cells.weight / cells.weight.sum()
+    low, high = _limits_of_squares(
+        cells, cells.mean_y - float(share @ cells.mean_y), (1.0 - level) / 2.0
+    )
+    return low, min(high + _within(cells, span), 0.25)
 
-    def nearest(centre: float) -> float:
-        apart = np.maximum(np.maximum(low - centre, centre - high), 0.0)
-        return float(np.average(apart**2, weights=w))
 
-    def farthest(centre: float) -> float:
-        apart = np.maximum(np.abs(centre - low), np.abs(high - centre))
-        return float(np.average(apart**2, weights=w))
+def _equal_mass(
+    y: FloatArray, p: FloatArray, w: FloatArray | None, groups: IntArray | None
+) -> tuple[BinSums, FloatArray]:
+    """Bins in which a function varies by less than their noise adds up to; their scores' ranges."""
+    n_bins = max(2, int(np.rint(_BINS_SCALE * len(p) ** 0.4)))
+    bins = binner(p, n_bins, "quantile", w)(p)
+    cells = cell_sums(y, p, w, bins, n_bins, groups)
+    least, most = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
+    np.minimum.at(least, bins, p)
+    np.maximum.at(most, bins, p)
+    return cells, (most - least)[cells.cell]
 
-    # A variance is the least mean square about any centre; both functions are convex in it.
-    least = (minimize_scalar(f, bounds=(0.0, 1.0), method="bounded") for f in (nearest, farthest))
-    below, above = (float(result.fun) for result in least)
-    return below, min(above, 0.25)
+
+def _limits_of_squares(cells: BinSums, gap: FloatArray, error: float) -> tuple[float, float]:
+    share = cells.weight / cells.weight.sum()
+    noise = standard_errors(cells, np.ones(len(share)))
+    clear = np.maximum(gap**2 - noise**2, 0.0)
+    spread = float(share @ (clear - float(share @ clear)) ** 2)
+    rows = float(cells.weight.sum() ** 2 / cells.squared.sum())
+    least = least_errors(cells, np.ones(len(share)))
+    return squares_limits(gap, noise, share, error, least=least, extra_variance=spread / rows)
+
+
+def _within(cells: BinSums, span: FloatArray) -> float:
+    """Largest mean variance of the gap within the cells (Popoviciu): a quarter of a squared range.
+
+    The regression function rises within a cell by about half of what its isotonic fit rises from
+    one neighbour to the other, and is taken to rise by no less than the scores do.
+    """
+    fitted = isotonic_fitted(np.arange(len(span), dtype=float), cells.mean_y, cells.weight)
+    beside = np.concatenate((fitted[:1], fitted, fitted[-1:]))
+    rise = np.maximum((beside[2:] - beside[:-2]) / 2.0, span)
+    return float(cells.weight @ rise**2 / cells.weight.sum()) / 4.0

@@ -15,16 +15,17 @@ predictions", JMLR 23. Feller (1951), "The asymptotic distribution of the range"
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from cje.classification._arrays import check_binary, row_shares
+from cje.classification._arrays import check_binary, check_groups, row_shares
+from cje.classification.clusters import cluster_sums, path_sd
 from cje.errors import CJEError
-from cje.kernels.arrays import FloatArray
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
     "CalibrationTest",
@@ -44,16 +45,38 @@ class CalibrationTest(NamedTuple):
     p_value: float
 
 
-def _path(y: FloatArray, p: FloatArray, w: FloatArray | None) -> FloatArray:
-    """The cumulative gap after each distinct score, from zero."""
+def _path_of(p: FloatArray, w: FloatArray | None) -> Callable[[FloatArray], FloatArray]:
+    """The cumulative gap after each distinct score, from zero, as a function of the residuals."""
     order = np.argsort(p)
     score = p[order]
-    gap = y[order] - score
-    if w is not None:
-        gap *= w[order]
-    path = np.cumsum(gap) / (len(p) if w is None else w.sum())
     last = np.append(score[1:] != score[:-1], True)
-    return np.concatenate(([0.0], path[last]))
+    weight = None if w is None else w[order] / w.sum()
+
+    def path(residual: FloatArray) -> FloatArray:
+        gap = residual[order] / len(p) if weight is None else weight * residual[order]
+        return np.concatenate(([0.0], np.cumsum(gap)[last]))
+
+    return path
+
+
+def _height(path: FloatArray) -> float:
+    return float(np.abs(path).max())
+
+
+def _range(path: FloatArray) -> float:
+    return float(np.ptp(path))
+
+
+def kolmogorov_smirnov_of(p: FloatArray, w: FloatArray | None) -> Callable[[FloatArray], float]:
+    """The Kolmogorov-Smirnov error as a function of the residuals."""
+    path = _path_of(p, w)
+    return lambda residual: _height(path(residual))
+
+
+def kuiper_of(p: FloatArray, w: FloatArray | None) -> Callable[[FloatArray], float]:
+    """The Kuiper error as a function of the residuals."""
+    path = _path_of(p, w)
+    return lambda residual: _range(path(residual))
 
 
 def _null_sd(p: FloatArray, w: FloatArray | None) -> float:
@@ -82,7 +105,11 @@ def range_survival(x: float) -> float:
 
 
 def kolmogorov_smirnov_error(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """Largest absolute cumulative gap. Parameters as in `smooth_ece`.
 
@@ -91,11 +118,16 @@ def kolmogorov_smirnov_error(
     >>> kolmogorov_smirnov_error([0, 1], [0.5, 0.5])
     0.0
     """
-    return float(np.abs(_path(*check_binary(y_true, y_prob, sample_weight))).max())
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return kolmogorov_smirnov_of(p, w)(y - p)
 
 
 def kuiper_error(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """Range of the cumulative gap. Parameters as in `smooth_ece`.
 
@@ -104,7 +136,8 @@ def kuiper_error(
     >>> kuiper_error([0, 1], [0.25, 0.75])
     0.125
     """
-    return float(np.ptp(_path(*check_binary(y_true, y_prob, sample_weight))))
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return kuiper_of(p, w)(y - p)
 
 
 def _test(statistic: float, sd: float, survival: Callable[[float], float]) -> CalibrationTest:
@@ -114,7 +147,12 @@ def _test(statistic: float, sd: float, survival: Callable[[float], float]) -> Ca
 
 
 def kolmogorov_smirnov_test(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> CalibrationTest:
     """Kolmogorov-Smirnov error with its asymptotic p-value. Parameters as in `smooth_ece`.
 
@@ -123,31 +161,58 @@ def kolmogorov_smirnov_test(
     >>> kolmogorov_smirnov_test([0, 1], [0.5, 0.5]).p_value
     1.0
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
-    return _test(float(np.abs(_path(y, p, w)).max()), _null_sd(p, w), sup_survival)
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    sd = _path_null_sd(y, p, w, check_groups(groups, len(p)))
+    return _test(kolmogorov_smirnov_of(p, w)(y - p), sd, sup_survival)
 
 
 def kuiper_test(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> CalibrationTest:
     """Kuiper error with its asymptotic p-value. Parameters as in `smooth_ece`."""
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
-    return _test(float(np.ptp(_path(y, p, w))), _null_sd(p, w), range_survival)
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    sd = _path_null_sd(y, p, w, check_groups(groups, len(p)))
+    return _test(kuiper_of(p, w)(y - p), sd, range_survival)
+
+
+def _path_null_sd(
+    y: FloatArray, p: FloatArray, w: FloatArray | None, groups: IntArray | None
+) -> float:
+    """Standard deviation of the path's end under calibration, or its largest with clusters."""
+    if groups is None:
+        return _null_sd(p, w)
+    order = np.argsort(p, kind="stable")
+    terms = (row_shares(len(p), w) * (y - p))[order]
+    # The variance that calibration implies is a floor: clusters do not make noise vanish.
+    return max(path_sd(terms, groups[order]), _null_sd(p, w))
 
 
 def kolmogorov_smirnov_limits(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    level: float,
+    groups: IntArray | None = None,
 ) -> tuple[float, float]:
     """Limits for the population's largest absolute cumulative gap."""
-    value = float(np.abs(_path(y, p, w)).max())
-    return _path_limits(value, y, p, w, level, sup_survival)
+    value = kolmogorov_smirnov_of(p, w)(y - p)
+    return _path_limits(value, y, p, w, level, sup_survival, groups)
 
 
 def kuiper_limits(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    level: float,
+    groups: IntArray | None = None,
 ) -> tuple[float, float]:
     """Limits for the range of the population's cumulative gap."""
-    return _path_limits(float(np.ptp(_path(y, p, w))), y, p, w, level, range_survival)
+    return _path_limits(kuiper_of(p, w)(y - p), y, p, w, level, range_survival, groups)
 
 
 def _path_limits(
@@ -157,6 +222,7 @@ def _path_limits(
     w: FloatArray | None,
     level: float,
     survival: Callable[[float], float],
+    groups: IntArray | None,
 ) -> tuple[float, float]:
     """Limits for an excursion of the cumulative gap.
 
@@ -168,27 +234,54 @@ def _path_limits(
     squares = float(share @ share)
     # Two pseudo-rows' worth of variance: outcomes that all agree are not noiseless.
     sd = float(np.sqrt((share**2) @ (y - p) ** 2 + 2.0 * squares**2))
+    if groups is not None:
+        order = np.argsort(p, kind="stable")
+        sd = max(sd, path_sd((share * (y - p))[order], groups[order]))
     error = (1.0 - level) / 2.0
     quantile = brentq(lambda x: survival(x) - error, 0.5, 20.0)
     # The path moves by at most one in all.
     return max(value - quantile * sd, 0.0), min(value - float(ndtri(error)) * sd, 1.0)
 
 
-def _spiegelhalter(y: FloatArray, p: FloatArray, w: FloatArray | None) -> tuple[FloatArray, float]:
-    """The terms of Spiegelhalter's sum, and its standard deviation under calibration."""
+def _spiegelhalter(
+    p: FloatArray, w: FloatArray | None, groups: IntArray | None, residual: FloatArray | None
+) -> tuple[FloatArray, float]:
+    """Factor of each residual in Spiegelhalter's sum, and the sum's sd under calibration.
+
+    With clusters the standard deviation is that of the clusters' sums of the observed residuals.
+    """
     weight = np.ones(len(p)) if w is None else w
     slope = weight * (1.0 - 2.0 * p)
     sd = float(np.sqrt((slope**2) @ (p * (1.0 - p))))
+    if groups is not None and residual is not None:
+        moved = cluster_sums(slope * residual, groups)
+        sd = max(sd, float(np.sqrt(moved @ moved)))
     if sd == 0.0:
         raise CJEError(
             "Spiegelhalter's z is undefined: every y_prob is 0, 1/2 or 1",
             hint="use kolmogorov_smirnov_test",
         )
-    return slope * (y - p), sd
+    return slope, sd
+
+
+def spiegelhalter_of(
+    p: FloatArray,
+    w: FloatArray | None,
+    groups: IntArray | None = None,
+    residual: FloatArray | None = None,
+) -> Callable[[FloatArray], float]:
+    """Spiegelhalter's z as a function of the residuals; `residual` scales it with clusters."""
+    slope, sd = _spiegelhalter(p, w, groups, residual)
+    return lambda e: float(slope @ e) / sd
 
 
 def spiegelhalter_z(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     r"""Spiegelhalter's :math:`z = \sum (1-2p)(y-p) / \sqrt{\sum (1-2p)^2 p(1-p)}`.
 
@@ -204,24 +297,36 @@ def spiegelhalter_z(
     >>> spiegelhalter_z([0, 1, 1, 0], [0.1, 0.9, 0.9, 0.1]) < 0
     True
     """
-    terms, sd = _spiegelhalter(*check_binary(y_true, y_prob, sample_weight))
-    return float(terms.sum() / sd)
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return spiegelhalter_of(p, w, check_groups(groups, len(p)), y - p)(y - p)
 
 
 def spiegelhalter_test(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> CalibrationTest:
     """Spiegelhalter's z with its two-sided p-value. Parameters as in `smooth_ece`."""
-    z = spiegelhalter_z(y_true, y_prob, sample_weight=sample_weight)
+    z = spiegelhalter_z(
+        y_true, y_prob, sample_weight=sample_weight, groups=groups, pos_label=pos_label
+    )
     return CalibrationTest(z, float(2.0 * ndtr(-abs(z))))
 
 
 def spiegelhalter_limits(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    level: float,
+    groups: IntArray | None = None,
 ) -> tuple[float, float]:
     """Limits for the population's mean term, in units of the null standard deviation of the sum."""
-    terms, sd = _spiegelhalter(y, p, w)
-    centred = terms - terms.mean()
-    reach = -float(ndtri((1.0 - level) / 2.0)) * float(np.sqrt(centred @ centred)) / sd
+    slope, sd = _spiegelhalter(p, w, groups, y - p)
+    terms = slope * (y - p)
+    sums = cluster_sums(terms - terms.mean(), groups)
+    reach = -float(ndtri((1.0 - level) / 2.0)) * float(np.sqrt(sums @ sums)) / sd
     z = float(terms.sum() / sd)
     return z - reach, z + reach

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.checks import check_choice, check_level
-from cje.classification._arrays import check_binary, check_multiclass, column_labels, top_outcome
 from cje.classification.bins import Strategy
 from cje.classification.ece import binary_cells
 from cje.classification.proportions import proportion_limits, simultaneous_limits
+from cje.classification.rows import Rows, check_rows
 from cje.inference.curve import CalibrationCurve
-from cje.kernels.arrays import FloatArray
 
 __all__ = ["calibration_curve", "class_wise_curves", "confidence_curve", "top_label_curves"]
 
@@ -27,16 +26,14 @@ Band = Literal["simultaneous", "pointwise"]
 
 
 def _curve(
-    y: FloatArray,
-    p: FloatArray,
-    w: FloatArray | None,
+    rows: Rows,
     n_bins: int,
     strategy: str,
     level: float,
     band: str,
     words: dict[str, str],
 ) -> CalibrationCurve:
-    cells = binary_cells(y, p, w, n_bins, strategy)
+    cells = binary_cells(rows.y, rows.p, rows.w, n_bins, strategy, rows.groups)
     error = (1.0 - check_level(level)) / 2.0
     if check_choice("band", band, ("simultaneous", "pointwise")) == "simultaneous":
         low, high = simultaneous_limits(cells, error)
@@ -65,14 +62,18 @@ def calibration_curve(
     level: float = 0.95,
     band: Band = "simultaneous",
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    pos_label: Any = None,
     title: str = "",
 ) -> CalibrationCurve:
     """Observed frequency against predicted probability, bin by bin, for a 0/1 outcome.
 
     Parameters
     ----------
-    y_true, y_prob, n_bins, strategy, sample_weight
+    y_true, y_prob, n_bins, strategy, sample_weight, pos_label
         As in `expected_calibration_error`.
+    groups : array (n,), optional
+        Cluster of each row; the band is then that of each bin's effective number of rows.
     level : float
         Nominal coverage of the band.
     band : {"simultaneous", "pointwise"}
@@ -84,11 +85,10 @@ def calibration_curve(
     >>> curve.observed.tolist(), curve.counts.tolist()
     ([0.5, 1.0], [2.0, 2.0])
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
-    return _curve(
-        y, p, w, n_bins, strategy, level, band,
-        _WORDS | {"title": title},
-    )  # fmt: skip
+    rows = check_rows(
+        "binary", y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, groups=groups
+    )
+    return _curve(rows, n_bins, strategy, level, band, _WORDS | {"title": title})
 
 
 def confidence_curve(
@@ -101,18 +101,17 @@ def confidence_curve(
     band: Band = "simultaneous",
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     title: str = "",
 ) -> CalibrationCurve:
     """Accuracy of the most probable class against its probability, all classes together.
 
     Parameters as in `calibration_curve` and `confidence_ece`.
     """
-    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
-    _, score, right = top_outcome(codes, p)
-    return _curve(
-        right, score, w, n_bins, strategy, level, band,
-        _TOP_WORDS | {"title": title},
-    )  # fmt: skip
+    rows = check_rows(
+        "top", y_true, y_prob, sample_weight=sample_weight, labels=labels, groups=groups
+    )
+    return _curve(rows, n_bins, strategy, level, band, _TOP_WORDS | {"title": title})
 
 
 def top_label_curves(
@@ -125,22 +124,22 @@ def top_label_curves(
     band: Band = "simultaneous",
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> dict[Any, CalibrationCurve]:
     """One confidence curve for each label that is predicted, over the rows that predict it.
 
     Keys are the entries of `labels`, or column numbers. A simultaneous band holds within one curve.
     """
-    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
-    names = column_labels(np.asarray(y_true), p.shape[1], labels).tolist()
-    top, score, right = top_outcome(codes, p)
+    rows = check_rows(
+        "top", y_true, y_prob, sample_weight=sample_weight, labels=labels, groups=groups
+    )
+    top = rows.top
+    names = top.names.tolist()
     curves = {}
-    for k in np.unique(top if w is None else top[w > 0.0]).tolist():
-        rows = top == k
-        curves[names[k]] = _curve(
-            right[rows], score[rows], None if w is None else w[rows],
-            n_bins, strategy, level, band,
-            _TOP_WORDS | {"title": f"predicted: {names[k]}"},
-        )  # fmt: skip
+    for k in np.unique(top.label if rows.w is None else top.label[rows.w > 0.0]).tolist():
+        words = _TOP_WORDS | {"title": f"predicted: {names[k]}"}
+        part = rows.select(top.label == k)
+        curves[names[k]] = _curve(part, n_bins, strategy, level, band, words)
     return curves
 
 
@@ -154,18 +153,20 @@ def class_wise_curves(
     band: Band = "simultaneous",
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> dict[Any, CalibrationCurve]:
     """One curve for each class: how often it occurs against its predicted probability.
 
     Keys are the entries of `labels`, or column numbers. A simultaneous band holds within one curve.
     """
-    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
-    names = column_labels(np.asarray(y_true), p.shape[1], labels).tolist()
-    return {
-        names[k]: _curve(
-            (codes == k).astype(np.float64), np.ascontiguousarray(p[:, k]), w,
-            n_bins, strategy, level, band,
-            _WORDS | {"title": f"class: {names[k]}"},
-        )
-        for k in range(p.shape[1])
-    }  # fmt: skip
+    rows = check_rows(
+        "classes", y_true, y_prob, sample_weight=sample_weight, labels=labels, groups=groups
+    )
+    assert rows.names is not None
+    curves = {}
+    for k, name in enumerate(rows.names.tolist()):
+        outcome, score = (rows.y == k).astype(np.float64), np.ascontiguousarray(rows.p[:, k])
+        part = Rows("binary", score, outcome, rows.w, rows.groups)
+        words = _WORDS | {"title": f"class: {name}"}
+        curves[name] = _curve(part, n_bins, strategy, level, band, words)
+    return curves

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cje.classification._arrays import check_binary, check_multiclass, check_outcomes, top_outcome
+from cje.classification._arrays import check_binary, check_groups, check_outcomes
+from cje.classification._labels import TopLabels, check_multiclass, check_top
 from cje.classification.bins import BinSums, Strategy, binner, cell_sums, gap_sums
 from cje.classification.folded import excess, standard_errors
 from cje.kernels.arrays import FloatArray, IntArray
@@ -46,6 +47,7 @@ def expected_calibration_error(
     strategy: Strategy = "uniform",
     *,
     sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """Expected calibration error of a probability for a 0/1 outcome.
 
@@ -59,13 +61,15 @@ def expected_calibration_error(
     strategy : {"uniform", "quantile"}
         Bins of equal width, or of equal mass (equal scores are never split).
     sample_weight : array (n,), optional
+    pos_label : label, optional
+        The label that counts as 1, where `y_true` holds two labels other than 0 and 1.
 
     Examples
     --------
     >>> expected_calibration_error([0, 0, 1, 1], [0.1, 0.1, 0.9, 0.5], n_bins=2)
     0.2
     """
-    y, p, w = check_outcomes(y_true, y_prob, sample_weight)
+    y, p, w = check_outcomes(y_true, y_prob, sample_weight, pos_label)
     return _binned_error(y, p, w, n_bins, strategy)
 
 
@@ -78,10 +82,15 @@ def _binned_error(
 
 
 def binary_cells(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, n_bins: int, strategy: str
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    n_bins: int,
+    strategy: str,
+    groups: IntArray | None = None,
 ) -> BinSums:
     """The occupied bins of a binary problem."""
-    return cell_sums(y, p, w, binner(p, n_bins, strategy, w)(p), n_bins)
+    return cell_sums(y, p, w, binner(p, n_bins, strategy, w)(p), n_bins, groups)
 
 
 def debiased_ece(
@@ -91,6 +100,8 @@ def debiased_ece(
     strategy: Strategy = "uniform",
     *,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     r"""ECE less an estimate of its upward bias from noise.
 
@@ -99,15 +110,24 @@ def debiased_ece(
     not by simulation). Observed gaps are themselves too large, so for a perfect model about half
     of the bias remains; no estimator of an absolute value is without bias. `assess` gives the same
     interval as for the ECE, whose target is the same. The value may be slightly negative.
-    Parameters as in `expected_calibration_error`.
+    Other parameters as in `expected_calibration_error`.
+
+    Parameters
+    ----------
+    groups : array (n,), optional
+        Cluster of each row (a prompt, a patient): the noise is then that of the clusters.
 
     Examples
     --------
     >>> debiased_ece([0, 1] * 50, [0.5] * 100) < 0
     True
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
-    cells = binary_cells(y, p, w, n_bins, strategy)
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return debiased_value(binary_cells(y, p, w, n_bins, strategy, check_groups(groups, len(p))))
+
+
+def debiased_value(cells: BinSums) -> float:
+    """The ECE of these cells less its expected excess at the observed gaps."""
     share = cells.weight / cells.weight.sum()
     gap = share * np.abs(cells.gap)
     se = standard_errors(cells, share)
@@ -121,6 +141,7 @@ def maximum_calibration_error(
     strategy: Strategy = "uniform",
     *,
     sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """Largest absolute gap of any bin that holds a row. Parameters as in the ECE.
 
@@ -131,7 +152,7 @@ def maximum_calibration_error(
     >>> maximum_calibration_error([0, 0, 1, 1], [0.1, 0.1, 0.9, 0.5], n_bins=2)
     0.30000000000000004
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
     return float(np.abs(binary_cells(y, p, w, n_bins, strategy).gap).max())
 
 
@@ -150,46 +171,51 @@ def confidence_ece(
     ----------
     y_true : array (n,)
         Labels.
-    y_prob : array (n, K)
-        Class probabilities; each row sums to one.
+    y_prob : array or data frame (n, K), or tuple of two arrays (n,)
+        Class probabilities, or the predicted labels and their confidences. Each row of a matrix
+        sums to one; or all but the top class is zero, or NaN (``rest="zero"`` and ``rest="nan"`` of
+        `TopLabelCalibrator`). The columns of a data frame are matched to the labels by name.
     n_bins, strategy, sample_weight
         As in `expected_calibration_error`.
     labels : array (K,), optional
-        Label of each column. By default whole numbers 0 .. K-1 are columns, and other labels are
-        taken in sorted order if all K of them occur.
+        Label of each column. Without it, and without column names: the labels that occur in sorted
+        order if there are K of them, else whole numbers from 0 if 0 occurs, else an error.
 
     Examples
     --------
     >>> round(confidence_ece([0, 2], [[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]), 12)
     0.3
     """
-    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
-    _, score, right = top_outcome(codes, p)
-    return _binned_error(right, score, w, n_bins, strategy)
+    top, w = check_top(y_true, y_prob, sample_weight, labels)
+    return _binned_error(top.right, top.score, w, n_bins, strategy)
 
 
-def _top_label_rows(
-    codes: IntArray, p: FloatArray, w: FloatArray | None, n_bins: int, strategy: str
-) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Whether each row's top label is right, its score, and its cell: label * n_bins + bin."""
-    top, score, right = top_outcome(codes, p)
+def top_cell_numbers(
+    top: TopLabels, w: FloatArray | None, n_bins: int, strategy: str
+) -> tuple[IntArray, int]:
+    """Cell of each row, label * n_bins + bin, and the number of cells."""
+    score, labels = top.score, top.label
     if not isinstance(strategy, str) or strategy != "quantile":  # `binner` refuses what is neither
         bins = binner(score, n_bins, strategy, w)(score)
     else:  # equal mass within each label
         bins = np.zeros(len(score), dtype=np.int64)
-        for label in np.unique(top):
-            rows = top == label
+        for label in np.unique(labels):
+            rows = labels == label
             part = score[rows]
             bins[rows] = binner(part, n_bins, strategy, None if w is None else w[rows])(part)
-    return right, score, top * n_bins + bins
+    return labels * n_bins + bins, len(top.names) * n_bins
 
 
 def top_label_cells(
-    codes: IntArray, p: FloatArray, w: FloatArray | None, n_bins: int, strategy: str
+    top: TopLabels,
+    w: FloatArray | None,
+    n_bins: int,
+    strategy: str,
+    groups: IntArray | None = None,
 ) -> BinSums:
     """The occupied (top label, bin) cells."""
-    right, score, cells = _top_label_rows(codes, p, w, n_bins, strategy)
-    return cell_sums(right, score, w, cells, p.shape[1] * n_bins)
+    cells, n_cells = top_cell_numbers(top, w, n_bins, strategy)
+    return cell_sums(top.right, top.score, w, cells, n_cells, groups)
 
 
 def top_label_ece(
@@ -213,10 +239,10 @@ def top_label_ece(
     >>> round(top_label_ece([0, 2], [[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]), 12)
     0.3
     """
-    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
-    right, score, cells = _top_label_rows(codes, p, w, n_bins, strategy)
-    gap = right - score if w is None else w * (right - score)
-    total = len(p) if w is None else w.sum()
+    top, w = check_top(y_true, y_prob, sample_weight, labels)
+    cells, _ = top_cell_numbers(top, w, n_bins, strategy)
+    gap = top.right - top.score if w is None else w * (top.right - top.score)
+    total = len(gap) if w is None else w.sum()
     return float(np.abs(np.bincount(cells, weights=gap)).sum() / total)
 
 
@@ -241,19 +267,25 @@ def mean_top_label_ece(
     A label predicted once counts as much as one predicted a thousand times, so the value is noisy;
     it is what MAPIE calls top-label ECE. Parameters as in `confidence_ece`.
     """
-    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
-    cells = top_label_cells(codes, p, w, n_bins, strategy)
+    top, w = check_top(y_true, y_prob, sample_weight, labels)
+    cells = top_label_cells(top, w, n_bins, strategy)
     return float(label_shares(cells, n_bins) @ np.abs(cells.gap))
 
 
 def class_wise_cells(
-    codes: IntArray, p: FloatArray, w: FloatArray | None, n_bins: int, strategy: str
+    codes: IntArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    n_bins: int,
+    strategy: str,
+    groups: IntArray | None = None,
 ) -> BinSums:
     """The occupied (class, bin) cells, every row in one cell of each class."""
     parts = []
     for k in range(p.shape[1]):
         score = np.ascontiguousarray(p[:, k])
-        cells = binary_cells((codes == k).astype(np.float64), score, w, n_bins, strategy)
+        outcome = (codes == k).astype(np.float64)
+        cells = binary_cells(outcome, score, w, n_bins, strategy, groups)
         parts.append(cells._replace(cell=cells.cell + k * n_bins))
     return BinSums(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -269,13 +301,13 @@ def class_wise_ece(
 ) -> float:
     """Mean over the classes of the ECE of each class's own probability.
 
-    Parameters as in `confidence_ece`.
+    Parameters as in `confidence_ece`, with a matrix of all classes.
 
     Examples
     --------
     >>> round(class_wise_ece([0, 1], [[0.8, 0.2], [0.2, 0.8]]), 12)
     0.2
     """
-    codes, p, w = check_multiclass(y_true, y_prob, sample_weight, labels)
+    codes, p, w, _ = check_multiclass(y_true, y_prob, sample_weight, labels)
     cells = class_wise_cells(codes, p, w, n_bins, strategy)
     return float(cells.weight @ np.abs(cells.gap) / cells.weight.sum())

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -21,8 +22,9 @@ from sklearn.utils.validation import (
     indexable,
 )
 
+from cje.checks import check_choice
 from cje.classification import crossfit
-from cje.classification._arrays import top_class
+from cje.classification._labels import top_class
 from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     TopLabelMaps,
@@ -30,9 +32,9 @@ from cje.classification.m2b import (
     check_min_count,
     fit_class_wise,
     fit_top_label,
+    lead_top,
     replace_top,
 )
-from cje.errors import CJEError
 from cje.findings import Finding, Severity
 from cje.kernels.arrays import FloatArray, IntArray
 
@@ -48,6 +50,7 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
     calibrator: Any
     cv: Any
     random_state: Any
+    n_jobs: int | None
 
     def fit(
         self,
@@ -55,6 +58,7 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        **fit_params: Any,
     ) -> Any:
         """Fit the classifier and its calibration maps.
 
@@ -68,8 +72,12 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
             the row twice, and `min_count` is compared with their sum.
         groups : array (n,), optional
             Handed to a splitter that keeps groups together, such as ``GroupKFold``.
+        **fit_params
+            For the classifier's own ``fit``; arrays of n values are split with the rows. With
+            scikit-learn's metadata routing enabled they, the weights and the groups go where they
+            are requested.
         """
-        resolve_calibrator(self.calibrator)  # a wrong one is told before anything is fitted
+        resolve_calibrator(self.calibrator)  # a wrong one is reported before anything is fitted
         X, y, groups = indexable(X, y, groups)
         labels = column_or_1d(y, warn=True)
         if labels.dtype.kind not in "biuSU":  # these are classes whatever they hold
@@ -78,7 +86,14 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
         if sample_weight is not None:
             w = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         base = crossfit.base_classifier(self.estimator)
-        scores = crossfit.out_of_sample(base, X, labels, w, groups, self.cv, self.random_state)
+        plan = crossfit.Plan(
+            base,
+            self.cv,
+            self.random_state,
+            self.n_jobs,
+            crossfit.routed(self, w, groups, fit_params),
+        )
+        scores = crossfit.out_of_sample(plan, X, labels, w)
         self.classes_ = scores.classes
         self.estimator_ = scores.estimator
         for name in ("n_features_in_", "feature_names_in_"):
@@ -111,9 +126,25 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
     def _calibrate(self, p: FloatArray) -> FloatArray:
         """Apply the maps to the classifier's distributions."""
 
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where metadata of `fit` go: the classifier's ``fit`` and the splitter's ``split``."""
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(
+            estimator=crossfit.base_classifier(self.estimator),
+            method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+        )
+        if hasattr(self.cv, "get_metadata_routing"):
+            router.add(
+                splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split")
+            )
+        return router
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(crossfit.base_classifier(self.estimator))
+        base = crossfit.base_classifier(self.estimator)
+        if not hasattr(base, "__sklearn_tags__"):  # a class of its own, without scikit-learn's tags
+            return tags
+        inner = get_tags(base)
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         tags.input_tags.pairwise = inner.input_tags.pairwise
@@ -141,9 +172,15 @@ class TopLabelCalibrator(_CalibratedClassifier):
     min_count : float
         A class that is the top class of fewer calibration rows (or less weight) uses the map fitted
         on all rows together; see `fallback_classes_`.
-    rest : {"renormalise", "zero", "nan"}
-        What `predict_proba` holds outside the top class: the classifier's probabilities scaled so
-        that the row sums to one, zero, or NaN.
+    rest : {"lead", "renormalise", "zero", "nan"}
+        What `predict_proba` holds outside the top class. ``"lead"``: the classifier's probabilities
+        scaled so that the row sums to one, none above the top class's, so that `predict` returns
+        the classifier's own label; a confidence below 1/K, with which no class can lead, is raised
+        to just above it (`raised_rate_`). ``"renormalise"``: scaled without that limit, so that a
+        runner-up may overtake and `predict` change the label (`label_change_rate_`). Or zero, or
+        NaN.
+    n_jobs : int, optional
+        Processes that fit the folds, as in joblib.
     random_state : int, RandomState or None
         Shuffles the folds when `cv` is a number; None keeps the order of the rows.
 
@@ -158,15 +195,17 @@ class TopLabelCalibrator(_CalibratedClassifier):
         Classes calibrated by the pooled map.
     label_change_rate_ : float
         Share of calibration rows (of 20,000 evenly spaced ones, where there are more) for which
-        `predict` differs from the classifier's own label.
+        `predict` differs from the classifier's own label: 0 unless ``rest="renormalise"``.
+    raised_rate_ : float
+        Share of the same rows whose calibrated confidence is below 1/K, which ``rest="lead"``
+        raises in `predict_proba`.
     findings_ : list of Finding
-        The same facts in words.
+        The same facts as statements.
 
     Notes
     -----
-    A calibrated confidence can fall below a runner-up's probability, or below 1/K. `predict` is
-    then the runner-up, as scikit-learn asks that it be the argmax of `predict_proba`;
-    `predict_top_label` keeps the classifier's label and states how far it can be believed.
+    Top-label calibration is defined for the classifier's label: `predict` returns it, so accuracy
+    does not change, and `predict_top_label` returns it with its calibrated confidence as it is.
 
     References
     ----------
@@ -192,8 +231,9 @@ class TopLabelCalibrator(_CalibratedClassifier):
         calibrator: Any = "sigmoid",
         cv: Any = 5,
         min_count: float = 20,
-        rest: Literal["renormalise", "zero", "nan"] = "renormalise",
+        rest: Literal["lead", "renormalise", "zero", "nan"] = "lead",
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
@@ -201,19 +241,19 @@ class TopLabelCalibrator(_CalibratedClassifier):
         self.min_count = min_count
         self.rest = rest
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _fit_maps(
         self, p: FloatArray, codes: IntArray, w: FloatArray | None, calibrator: Any
     ) -> None:
-        if self.rest not in ("renormalise", "zero", "nan"):
-            raise CJEError("unknown rest", value=self.rest, hint="renormalise, zero or nan")
+        check_choice("rest", self.rest, ("lead", "renormalise", "zero", "nan"))
         check_min_count(self.min_count)
         labels, scores = top_class(p)
         self.maps_: TopLabelMaps = fit_top_label(
             labels, scores, codes, len(self.classes_), w, calibrator, float(self.min_count)
         )
         self.fallback_classes_ = self.classes_[self.maps_.pooled]
-        self.label_change_rate_ = _label_change_rate(self.maps_, p, labels, scores, w)
+        self.label_change_rate_, self.raised_rate_ = self._rates(p, labels, scores, w)
         self.findings_ = self._findings()
 
     def _findings(self) -> list[Finding]:
@@ -239,15 +279,49 @@ class TopLabelCalibrator(_CalibratedClassifier):
                     f"calibration moves the most probable class of "
                     f"{self.label_change_rate_:.1%} of the calibration rows",
                     Severity.INFO,
-                    "use predict_top_label for the classifier's own label with its confidence",
+                    'use rest="lead", or predict_top_label, for the classifier\'s own label',
                     details={"rate": self.label_change_rate_},
+                )
+            )
+        if self.raised_rate_ > 0.0 and self.rest == "lead":
+            found.append(
+                Finding(
+                    "confidence-raised",
+                    f"the calibrated confidence is below 1/{len(self.classes_)} in "
+                    f"{self.raised_rate_:.1%} of the calibration rows; predict_proba raises it, "
+                    "because no class leads a distribution with less",
+                    Severity.INFO,
+                    "use predict_top_label for the confidence as it is",
+                    details={"rate": self.raised_rate_},
                 )
             )
         return found
 
+    def _rates(
+        self, p: FloatArray, labels: IntArray, scores: FloatArray, w: FloatArray | None
+    ) -> tuple[float, float]:
+        """Shares of rows whose label changes, and whose confidence is below 1/K.
+
+        Counted on evenly spaced rows where there are more than `_ENOUGH_ROWS`.
+        """
+        step = slice(None, None, max(1, -(-len(p) // _ENOUGH_ROWS)))
+        p, labels, scores = p[step], labels[step], scores[step]
+        calibrated = self.maps_.confidence(labels, scores)
+        weight = np.ones(len(p)) if w is None else w[step]
+        moved = 0.0
+        if self.rest == "renormalise":
+            # A class that keeps half the probability, or gains some, stays on top.
+            rows = np.flatnonzero((calibrated <= 0.5) & (calibrated < scores))
+            full = replace_top(p[rows], labels[rows], calibrated[rows])
+            moved = float(weight[rows] @ (np.argmax(full, axis=1) != labels[rows]))
+        total = float(weight.sum())
+        return moved / total, float(weight @ (calibrated * p.shape[1] < 1.0)) / total
+
     def _calibrate(self, p: FloatArray) -> FloatArray:
         labels, scores = top_class(p)
         calibrated = self.maps_.confidence(labels, scores)
+        if self.rest == "lead":
+            return lead_top(p, labels, calibrated)[0]
         if self.rest == "renormalise":
             return replace_top(p, labels, calibrated)
         out = np.full(p.shape, 0.0 if self.rest == "zero" else np.nan)
@@ -255,10 +329,7 @@ class TopLabelCalibrator(_CalibratedClassifier):
         return out
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest calibrated probability.
-
-        With ``rest="zero"`` or ``"nan"`` only the top class has one, and it is returned.
-        """
+        """The base classifier's label; with ``rest="renormalise"``, the argmax once calibrated."""
         if self.rest == "renormalise":
             return super().predict(X)
         return self.predict_top_label(X)[0]
@@ -267,28 +338,6 @@ class TopLabelCalibrator(_CalibratedClassifier):
         """The base classifier's label, and the calibrated probability that it is right."""
         labels, scores = top_class(self._base_proba(X))
         return np.asarray(self.classes_[labels]), self.maps_.confidence(labels, scores)
-
-
-def _label_change_rate(
-    maps: TopLabelMaps,
-    p: FloatArray,
-    labels: IntArray,
-    scores: FloatArray,
-    w: FloatArray | None,
-) -> float:
-    """Share of the rows whose most probable class is another one after calibration.
-
-    Counted on evenly spaced rows where there are more than `_ENOUGH_ROWS`.
-    """
-    step = slice(None, None, max(1, -(-len(p) // _ENOUGH_ROWS)))
-    p, labels, scores = p[step], labels[step], scores[step]
-    calibrated = maps.confidence(labels, scores)
-    # A class that keeps half the probability, or gains some, stays on top.
-    rows = np.flatnonzero((calibrated <= 0.5) & (calibrated < scores))
-    full = replace_top(p[rows], labels[rows], calibrated[rows])
-    moved = np.argmax(full, axis=1) != labels[rows]
-    weight = np.ones(len(p)) if w is None else w[step]
-    return float(weight[rows] @ moved / weight.sum())
 
 
 class ConfidenceCalibrator(TopLabelCalibrator):
@@ -311,20 +360,22 @@ class ConfidenceCalibrator(TopLabelCalibrator):
         *,
         calibrator: Any = "sigmoid",
         cv: Any = 5,
-        rest: Literal["renormalise", "zero", "nan"] = "renormalise",
+        rest: Literal["lead", "renormalise", "zero", "nan"] = "lead",
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
         self.rest = rest
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     # Never enough rows for a map of its own: every class takes the pooled one.
     min_count = float("inf")
 
     def _findings(self) -> list[Finding]:
-        return [finding for finding in super()._findings() if finding.code == "label-changes"]
+        return [finding for finding in super()._findings() if finding.code != "pooled-calibration"]
 
 
 class ClassWiseCalibrator(_CalibratedClassifier):
@@ -332,7 +383,7 @@ class ClassWiseCalibrator(_CalibratedClassifier):
 
     Parameters
     ----------
-    estimator, calibrator, cv, random_state
+    estimator, calibrator, cv, random_state, n_jobs
         As in `TopLabelCalibrator`.
     normalise : bool
         Divide each row by its sum, so that it is a distribution; False returns the calibrated
@@ -343,7 +394,7 @@ class ClassWiseCalibrator(_CalibratedClassifier):
     classes_ : ndarray
     estimator_ : classifier
     maps_ : list of calibrators
-        One a class.
+        One per class.
 
     Examples
     --------
@@ -362,12 +413,14 @@ class ClassWiseCalibrator(_CalibratedClassifier):
         cv: Any = 5,
         normalise: bool = True,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
         self.normalise = normalise
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _fit_maps(
         self, p: FloatArray, codes: IntArray, w: FloatArray | None, calibrator: Any

@@ -3,11 +3,11 @@ r"""The multiclass-to-binary reductions on arrays: which binary problems, and ho
 ==============  =============================  ==========================  ====================
 reduction       condition on                   binary problem              calibrators
 ==============  =============================  ==========================  ====================
-top-label       predicted class and its score  was the predicted class     one a predicted class
+top-label       predicted class and its score  was the predicted class     one per predicted class
                                                right?
 confidence      score of the predicted class   was the predicted class     one
                                                right?
-class-wise      each class's own score         is it this class?           one a class
+class-wise      each class's own score         is it this class?           one per class
 ==============  =============================  ==========================  ====================
 
 Top-label calibration asks :math:`P(Y = c(X) \mid h(X), c(X)) = h(X)`; confidence calibration drops
@@ -40,9 +40,11 @@ __all__ = [
     "fit_class_wise",
     "fit_top_label",
     "group_rows",
+    "lead_top",
     "replace_top",
 ]
 
+_LEAD = 1e-9  # by which the top label leads where it would not by itself
 _NOTHING = 1e-200  # a remainder so small cannot be scaled up without overflow
 
 
@@ -134,6 +136,54 @@ def replace_top(p: FloatArray, labels: IntArray, calibrated: FloatArray) -> Floa
     if certain.any():
         out[certain] = ((1.0 - calibrated[certain]) / (p.shape[1] - 1))[:, None]
     out[rows, labels] = calibrated
+    return out
+
+
+def lead_top(
+    p: FloatArray, labels: IntArray, calibrated: FloatArray
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """As `replace_top`, with the top label in the lead; and where its confidence had to be raised.
+
+    A runner-up that would overtake is held just below the top and its excess goes to the others in
+    proportion. A confidence below 1/K cannot lead: the label then has a hair more than 1/K, the
+    others share the rest evenly.
+    """
+    out = replace_top(p, labels, calibrated)
+    rows, k = np.arange(len(p)), p.shape[1]
+    cap = calibrated * (1.0 - _LEAD)
+    raised = (k - 1) * cap < 1.0 - calibrated
+    out[raised] = (1.0 - _LEAD / k) / k
+    out[rows[raised], labels[raised]] = (1.0 + _LEAD * (k - 1) / k) / k
+    others = out.copy()
+    others[rows, labels] = 0.0
+    over = np.flatnonzero(~raised & (others.max(axis=1) > cap))
+    if len(over):
+        top = labels[over]
+        held = _held_below(p[over], top, cap[over], 1.0 - calibrated[over])
+        held[np.arange(len(over)), top] = calibrated[over]
+        out[over] = held
+    return out, raised
+
+
+def _held_below(p: FloatArray, labels: IntArray, cap: FloatArray, mass: FloatArray) -> FloatArray:
+    """`mass` shared out in proportion to `p` outside `labels`, no share above `cap`."""
+    n, k = p.shape
+    free = np.ones((n, k), dtype=bool)
+    free[np.arange(n), labels] = False
+    share = np.where(free, p, 0.0)
+    out = np.zeros((n, k))
+    for _ in range(k):
+        left = mass - (out * ~free).sum(axis=1)
+        total = (share * free).sum(axis=1)
+        even = (total < _NOTHING)[:, None]
+        weight = np.where(even, free, share * free)
+        spread = weight * (left / np.maximum(weight.sum(axis=1), _NOTHING))[:, None]
+        out = np.where(free, spread, out)
+        over = free & (out > cap[:, None])
+        if not over.any():
+            break
+        out = np.where(over, cap[:, None], out)
+        free &= ~over
     return out
 
 

@@ -20,6 +20,7 @@ arXiv:2309.12236.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,11 +29,12 @@ from scipy.special import ndtr
 
 from cje.checks import check_number
 from cje.classification._arrays import check_binary, row_shares
-from cje.classification.folded import Noise, folded_limits
+from cje.classification.bins import mean_design_effect
+from cje.classification.folded import Noise, inverted_limits
 from cje.errors import CJEError
-from cje.kernels.arrays import FloatArray
+from cje.kernels.arrays import FloatArray, IntArray
 
-__all__ = ["smooth_ece", "smooth_ece_at", "smooth_ece_limits"]
+__all__ = ["smooth_ece", "smooth_ece_at", "smooth_ece_limits", "smooth_of"]
 
 _GRID = 4096  # cells of [0, 1]; smaller bandwidths than two cells are not resolved
 _SMALLEST = 2.0 / _GRID
@@ -53,9 +55,11 @@ def _gridded(p: FloatArray, mass: FloatArray, size: int) -> FloatArray:
     return total
 
 
-def _smoother(y: FloatArray, p: FloatArray, w: FloatArray | None) -> Callable[[float], float]:
+def _smoother(
+    residual: FloatArray, p: FloatArray, w: FloatArray | None
+) -> Callable[[float], float]:
     """The function sigma -> smECE_sigma of these data."""
-    gap = y - p if w is None else w * (y - p)
+    gap = residual if w is None else w * residual
     total = len(p) if w is None else float(w.sum())
     coefficients = dct(_gridded(p, gap / total, _GRID), type=2, norm="ortho")
     frequency = np.pi * np.arange(_GRID)
@@ -73,6 +77,7 @@ def smooth_ece_at(
     bandwidth: float,
     *,
     sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """Smooth calibration error at a given bandwidth. Other parameters as in `smooth_ece`.
 
@@ -81,15 +86,19 @@ def smooth_ece_at(
     >>> round(smooth_ece_at([1, 1], [0.75, 0.75], 0.1), 6)
     0.25
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
     sigma = check_number("bandwidth", bandwidth)
     if sigma <= 0.0:
         raise CJEError("a bandwidth must be a positive number", value=bandwidth)
-    return _smoother(y, p, w)(min(sigma, _WIDEST))
+    return _smoother(y - p, p, w)(min(sigma, _WIDEST))
 
 
 def smooth_ece(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
 ) -> float:
     """Smooth calibration error at the bandwidth that equals it.
 
@@ -100,14 +109,24 @@ def smooth_ece(
     y_prob : array (n,)
         Predicted probability of 1.
     sample_weight : array (n,), optional
+    pos_label : label, optional
+        The label that counts as 1, where `y_true` holds two labels other than 0 and 1.
 
     Examples
     --------
     >>> round(smooth_ece([1, 1, 0, 1], [0.75] * 4), 6)
     0.0
     """
-    y, p, w = check_binary(y_true, y_prob, sample_weight)
-    at = _smoother(y, p, w)
+    y, p, w = check_binary(y_true, y_prob, sample_weight, pos_label)
+    return smooth_of(p, w)(y - p)
+
+
+def smooth_of(p: FloatArray, w: FloatArray | None) -> Callable[[FloatArray], float]:
+    """The smooth calibration error as a function of the residuals."""
+    return lambda residual: _own_bandwidth(_smoother(residual, p, w))
+
+
+def _own_bandwidth(at: Callable[[float], float]) -> float:
     if at(_SMALLEST) <= _SMALLEST:  # below the grid's resolution the bandwidth plays no part
         return at(_SMALLEST)
     return _crossing(lambda sigma: at(sigma) >= sigma, _SMALLEST)
@@ -163,22 +182,28 @@ def _sup_quantile(sigma: float, error: float) -> float:
 
 
 def smooth_ece_limits(
-    y: FloatArray, p: FloatArray, w: FloatArray | None, level: float
+    y: FloatArray,
+    p: FloatArray,
+    w: FloatArray | None,
+    level: float,
+    groups: IntArray | None = None,
 ) -> tuple[float, float]:
     r"""Confidence limits for the population's smECE, by inversion at each bandwidth.
 
     :math:`\mathrm{smECE} \ge \sigma` exactly if :math:`\mathrm{smECE}_\sigma \ge \sigma`, and
     limits for the latter are those of a sum of absolute values (`folded`) over a grid. So the lower
-    limit is the largest :math:`\sigma` below its own lower limit, the upper one likewise.
+    limit is the largest :math:`\sigma` below its own lower limit, the upper one likewise. Clusters
+    raise every variance by one design effect, the mean one of equal-mass cells.
     """
     share = row_shares(len(p), w)
-    rows = 1.0 / float(share @ share)
-    least = share**2 * (y - p) ** 2
+    effect = mean_design_effect(y, p, w, groups)
+    rows = 1.0 / float(share @ share) / effect
+    least = effect * share**2 * (y - p) ** 2
     # Two pseudo-rows' worth of variance: outcomes that all agree are not noiseless.
-    variance = least + share**2 * (2.0 / rows)
+    variance = least + effect * share**2 * (2.0 / rows)
     total = float(variance.sum())
     error_at = _standard_error(p, variance, least)
-    value_at = _smoother(y, p, w)
+    value_at = _smoother(y - p, p, w)
     gap = y - p if w is None else w * (y - p)
     gap = _gridded(p, gap / (len(p) if w is None else w.sum()), _COARSE)
     spectrum = dct(gap, type=2, norm="ortho")
@@ -190,7 +215,7 @@ def smooth_ece_limits(
         reach = _sup_quantile(sigma, (1.0 - level) / 2.0 * _BOX_ERROR_SHARE)
         floor = np.maximum(np.abs(curve) - reach * se, 0.0)
         noise = Noise(se, least_se, floor, total, total, 0.0, 0.0)
-        return folded_limits(value_at(sigma), noise, level)
+        return inverted_limits(value_at(sigma), noise, level)
 
     smallest = 2.0 / _COARSE
     low = 0.0

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.checks import check_choice, check_weights, float_array
-from cje.classification._arrays import check_distribution, label_array, lookup, top_class
+from cje.classification._arrays import check_distribution
+from cje.classification._labels import frame_names, label_array, lookup, same_order, top_class
 from cje.classification.calibrators import resolve_calibrator
 from cje.classification.m2b import (
     apply_class_wise,
@@ -120,6 +121,15 @@ class VerdictCalibrator:
 
     def _check(self, distribution: ArrayLike) -> FloatArray:
         p = check_distribution(distribution, where="the judge's distribution")
+        names = frame_names(distribution)
+        order = None if names is None else same_order(names, self.verdicts)
+        if order is not None:
+            p = p[:, order]
+        elif names is not None:
+            raise CJEError(
+                "the columns of the judge's distribution are not named after the verdicts",
+                value=names, hint=f"rename them to {self.verdicts}, or pass an array",
+            )  # fmt: skip
         if p.shape[1] != len(self.values):
             raise CJEError(
                 f"the judge's distribution has {p.shape[1]} columns, and there are "
