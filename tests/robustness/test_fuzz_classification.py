@@ -25,8 +25,8 @@ BINARY = [
     "calibration_curve", "corp_discrimination", "corp_miscalibration", "rms_calibration_error",
 ]  # fmt: skip
 MANY = [
-    "class_wise_ece", "confidence_ece", "mean_top_label_ece", "top_label_ece", "top_label_rms_error",
-    "class_wise_rms_error", "multiclass_brier_score", "multiclass_log_loss",
+    "class_wise_ece", "confidence_ece", "mean_top_label_ece", "top_label_ece",
+    "top_label_rms_error", "class_wise_rms_error", "multiclass_brier_score", "multiclass_log_loss",
 ]  # fmt: skip
 
 
