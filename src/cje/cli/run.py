@@ -72,7 +72,7 @@ def validate(
     The probe of a server that scores is a handful of calls of a few tokens each.
     """
     from cje.pipeline.preflight import check_keys, preflight
-    from cje.pipeline.stages.estimation import check_estimators
+    from cje.pipeline.stages.estimators import check_estimators
     from cje.pipeline.store import CallStore
     from cje.pipeline.work_plan import make_plan
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cje.errors import CJEError
 from cje.results.estimator_names import DESCRIPTIONS
+
+if TYPE_CHECKING:
+    from cje.data import Dataset, PrecomputedSampler
 
 __all__ = ["REGISTRY", "EstimatorEntry", "find_estimator"]
 
@@ -18,9 +21,9 @@ Needs = Literal["fresh", "logged", "both"]
 class EstimatorEntry:
     """Where an estimator lives and what it is built from.
 
-    ``needs`` fixes the constructor: ``"fresh"``: ``Cls(dataset, **options)``; ``"logged"``:
-    ``Cls(sampler, **options)``; ``"both"``: ``Cls(sampler, fresh_draws, **options)``, where
-    `sampler` is a PrecomputedSampler and `fresh_draws` a Dataset. All have `fit_and_estimate()`.
+    ``needs`` says what `build` passes on: ``"fresh"``: ``Cls(fresh, **options)``; ``"logged"``:
+    ``Cls(sampler, **options)``; ``"both"``: ``Cls(sampler, fresh, **options)``. All have
+    `fit_and_estimate()`.
     """
 
     name: str
@@ -36,6 +39,26 @@ class EstimatorEntry:
         """The class."""
         module, _, attribute = self.home.partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+    def build(
+        self, fresh: Dataset | None, sampler: PrecomputedSampler | None, **options: Any
+    ) -> Any:
+        """The estimator on the data it needs; the one place where a constructor is called.
+
+        Raises
+        ------
+        CJEError
+            Where the data it needs are absent.
+        """
+        given = {"fresh": (fresh,), "logged": (sampler,), "both": (sampler, fresh)}[self.needs]
+        if any(part is None for part in given):
+            needed = {
+                "fresh": "fresh draws",
+                "logged": "logged data with log-probs",
+                "both": "logged data with log-probs and fresh draws",
+            }[self.needs]
+            raise CJEError(f"the estimator '{self.name}' needs {needed}")
+        return self.load()(*given, **options)
 
 
 _ENTRIES = (

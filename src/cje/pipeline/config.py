@@ -84,7 +84,7 @@ class OracleConfig(_Section):
 
 
 class CalibrationConfig(_Section):
-    """How judge scores become rewards (see `cje.calibration.calibrate_dataset`)."""
+    """How judge scores become rewards: calibration mode and cross-fitting folds."""
 
     mode: str = "auto"
     n_folds: Annotated[int, Field(ge=2, le=50)] = 5

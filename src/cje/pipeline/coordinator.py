@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 
 from cje.errors import CJEError
+from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.findings import Finding
 from cje.pipeline.chunks import Chunk, RowStream, find_chunk, read_frame, write_chunk, write_frame
 from cje.pipeline.config import PipelineConfig
@@ -35,9 +36,15 @@ from cje.pipeline.manifest import Manifest
 from cje.pipeline.preflight import require_servers
 from cje.pipeline.progress import Moment, NoProgress, Reporter
 from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
-from cje.pipeline.stages.calibration import calibrated_rewards, calibration_fingerprint
+from cje.pipeline.stages.calibration import (
+    calibrated_rewards,
+    calibration_fingerprint,
+    stored_models,
+)
+from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
 from cje.pipeline.stages.dataset import dataset_chunks, dataset_fingerprint, read_rows
-from cje.pipeline.stages.estimation import PipelineResult, check_estimators, estimate
+from cje.pipeline.stages.estimation import PipelineResult, estimate
+from cje.pipeline.stages.estimators import check_estimators, configured_estimators
 from cje.pipeline.stages.judge import JudgeStage
 from cje.pipeline.stages.logging_policy import LoggingPolicyStage
 from cje.pipeline.stages.oracle import OracleStage, draw_slice, report_labels, slice_fingerprint
@@ -120,11 +127,11 @@ class CJEPipeline:
             rows = self._run_stage("judge", self._score_with_judge, rows)
             if self.config.oracle_config is not None:
                 rows = self._run_stage("oracle", self._generate_oracle_labels, rows)
-            rows = self._run_stage("calibration", self._calibrate_scores, rows)
             rows = self._run_stage("target_policy", self._compute_target_logprobs, rows)
             fresh = None
             if self.config.fresh_draws is not None:
                 fresh = self._run_stage("fresh_draws", self._draw_fresh, rows)
+            rows = self._run_stage("calibration", self._calibrate_scores, rows, fresh)
             return self._run_stage("estimation", self._run_estimators, rows, fresh)
 
     # -- stages ------------------------------------------------------------------------------
@@ -176,17 +183,8 @@ class CJEPipeline:
         self._findings += report_labels(labelled, oracle)
         return labelled
 
-    def _calibrate_scores(self, rows: RowStream) -> RowStream:
-        """5. Rewards on the oracle's scale."""
-
-        def columns() -> dict[str, Any]:
-            return {"reward": calibrated_rewards(rows, self.config)}
-
-        name = calibration_fingerprint(self.config, rows)
-        return self._column_stage("calibration", name, rows, columns)
-
     def _compute_target_logprobs(self, rows: RowStream) -> RowStream:
-        """6. Teacher forcing: the logged responses under every target policy."""
+        """5. Teacher forcing: the logged responses under every target policy."""
         scored = self._call_stage(TeacherForcing(self.config), rows)
         checked = scored.select("row_id", "logp_target_all", "error")
         validate_target_policy_computation(checked, len(self.config.target_policies))
@@ -204,11 +202,27 @@ class CJEPipeline:
             )
         return drawn
 
+    def _calibrate_scores(self, rows: RowStream, fresh: dict[str, RowStream] | None) -> RowStream:
+        """6. Reward models for the estimators, and the reward of every row."""
+        name = calibration_fingerprint(self.config, rows, fresh)
+
+        def columns() -> dict[str, Any]:
+            return {"reward": calibrated_rewards(self.work_dir, name, rows, self.config, fresh)}
+
+        def estimators() -> dict[str, OffPolicyEstimator]:
+            draws = None if fresh is None else fresh_dataset(fresh, self.config)
+            return configured_estimators(logged_dataset(rows, self.config), draws, self.config)
+
+        made = self._column_stage("calibration", name, rows, columns)
+        trial = self.config.dataset.limit is not None
+        self._models = stored_models(self.work_dir, name, estimators, trial=trial)
+        return made
+
     def _run_estimators(
         self, rows: RowStream, fresh: dict[str, RowStream] | None
     ) -> PipelineResult:
         """7. Canaries, estimates, files."""
-        result = estimate(rows, self.config, self._findings, fresh)
+        result = estimate(rows, self.config, self._findings, fresh, self._models)
         files = {f"result/{name}": data for name, data in result.files().items()}
         for name, data in files.items():
             write_atomically(self.work_dir / name, data)

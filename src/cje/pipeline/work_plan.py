@@ -14,7 +14,6 @@ from pathlib import Path
 from cje.pipeline.chunks import Chunk, RowStream, find_chunk
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.base import CallStage, chunk_name
-from cje.pipeline.stages.calibration import calibration_fingerprint
 from cje.pipeline.stages.calls import make_call_stage
 from cje.pipeline.stages.dataset import count_rows, dataset_chunks, dataset_fingerprint, read_rows
 from cje.pipeline.stages.oracle import slice_fingerprint
@@ -97,9 +96,7 @@ class _Planner:
             if name == "oracle" and self._config.oracle_config is None:
                 continue
             if name == "oracle":
-                stream = self._columns("oracle_slice", stream)
-            if name == "target_policy":
-                stream = self._columns("calibration", stream)
+                stream = self._slice(stream)
             stage = make_call_stage(name, self._config)
             calls, done, stream_after = self._count(stage, stream, rows)
             plans.append(self._priced(stage, calls, done, stream is not None))
@@ -142,18 +139,16 @@ class _Planner:
         chunks = dataset_chunks(self._work_dir, self._store, name)
         return None if chunks is None else RowStream(self._work_dir, "dataset", chunks)
 
-    def _columns(self, stage: str, rows: RowStream | None) -> RowStream | None:
-        """The output of a stage without calls, where it is complete."""
+    def _slice(self, rows: RowStream | None) -> RowStream | None:
+        """The drawn oracle slice, where it is complete."""
         if rows is None or self._store is None:
             return None
-        if stage == "calibration":
-            name = calibration_fingerprint(self._config, rows)
-        else:
-            name = slice_fingerprint(self._config, rows)
-        chunks = [
-            find_chunk(self._work_dir, self._store, stage, chunk_name(name, c)) for c in rows.chunks
-        ]
-        return self._complete(stage, chunks)
+        name = slice_fingerprint(self._config, rows)
+        names = [chunk_name(name, chunk) for chunk in rows.chunks]
+        return self._complete(
+            "oracle_slice",
+            [find_chunk(self._work_dir, self._store, "oracle_slice", each) for each in names],
+        )
 
     def _complete(self, stage: str, chunks: Sequence[Chunk | None]) -> RowStream | None:
         found = tuple(chunk for chunk in chunks if chunk is not None)

@@ -133,7 +133,11 @@ class DirectEstimator:
         self._fit()
         result = self._estimate(data.policy.compact())
         occupied = np.flatnonzero(self.predictor_.shares > 0)
-        curve = judge_curve(self.predictor_.model, occupied, data.judge_scale, data.oracle_scale)
+        pool = self.pool_
+        curve = judge_curve(
+            self.predictor_.model, pool.scores, pool.covariates, occupied,
+            data.judge_scale, data.oracle_scale,
+        )  # fmt: skip
         evidence = Evidence(data, self._labels.rows, self._labels.prediction)
         copies = copy_findings(self.pool_.n_copies)
         return result.with_(curves={"judge": curve}, evidence=evidence, findings=copies)

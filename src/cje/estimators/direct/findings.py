@@ -9,6 +9,7 @@ import numpy as np
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.data.scale import Scale
 from cje.inference import CalibrationCurve, Finding, Severity, interval_limits
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["cell_findings", "copy_findings", "judge_curve"]
 
@@ -86,22 +87,25 @@ def copy_findings(n_copies: int) -> tuple[Finding, ...]:
 
 
 def judge_curve(
-    model: CrossFittedRewardModel, occupied: np.ndarray, judge: Scale, oracle: Scale
+    model: CrossFittedRewardModel,
+    scores: FloatArray,
+    x: FloatArray | None,
+    occupied: np.ndarray,
+    judge: Scale,
+    oracle: Scale,
 ) -> CalibrationCurve:
     """Judge score -> calibrated label, band from the delete-one-fold jackknife (pointwise).
 
-    `occupied` are the folds that hold labels.
+    `scores` and `x` are the labelled rows' scores and covariates, `occupied` the folds that hold
+    labels. The curve is drawn at the mean covariates.
     """
-    table = model.table
-    assert table is not None  # freshly fitted
-    scores = table.scores
     grid = np.unique(scores)
     if len(grid) > _CURVE_POINTS:
         grid = np.unique(np.quantile(scores, np.linspace(0.0, 1.0, _CURVE_POINTS)))
     counts = np.bincount(_nearest(grid, scores), minlength=len(grid)).astype(float)
     covariates = None
-    if table.covariates is not None:  # the curve at the average covariates
-        covariates = np.tile(table.covariates.mean(axis=0), (len(grid), 1))
+    if x is not None:
+        covariates = np.tile(x.mean(axis=0), (len(grid), 1))
     observed = model.predict(grid, covariates)
     each = np.stack([model.folds[k].predict(grid, covariates) for k in occupied])
     f = len(each)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.calibration.weights.simcal import SimcalConfig, SIMCalibrator
 from cje.data import Dataset, PrecomputedSampler
 from cje.diagnostics import GateThresholds, effective_sample_size
@@ -25,7 +26,7 @@ from cje.estimators.offpolicy.findings import (
 )
 from cje.estimators.offpolicy.label_term import LabelTerm, Reach, label_term, through_calibration
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
-from cje.estimators.offpolicy.rewards import Rewards, fit_rewards
+from cje.estimators.offpolicy.rewards import RewardModels, Rewards, fit_model
 from cje.inference import (
     LABELS,
     SAMPLE_LABELS,
@@ -51,6 +52,7 @@ class Problem:
     rewards: Rewards
     fresh: tuple[FreshDraws, ...]
     cluster_names: Sequence[str]
+    target_models: Mapping[str, CrossFittedRewardModel] = field(default_factory=dict)
 
     @property
     def n_clusters(self) -> int:
@@ -255,9 +257,18 @@ class OffPolicyEstimator(ABC):
             spread=term.spread(own),
         )
 
-    def fit_and_estimate(self) -> EstimationResult:
-        """Estimate every target policy's value."""
-        return self.estimate(self.prepare())
+    def fit_and_estimate(self, models: RewardModels | None = None) -> EstimationResult:
+        """Estimate every target policy's value, with reward models of `calibrate` where given."""
+        return self.estimate(self.prepare(models))
+
+    def calibrate(self) -> RewardModels:
+        """The cross-fitted reward models that `fit_and_estimate` uses."""
+        problem = self.prepare()
+        return RewardModels(problem.rewards.model, self.fit_target_models(problem))
+
+    def fit_target_models(self, problem: Problem) -> dict[str, CrossFittedRewardModel]:
+        """Calibrations of one target each, by policy; none by default."""
+        return {}
 
     def estimate(self, problem: Problem) -> EstimationResult:
         """The result on a prepared problem, which several estimators may share."""
@@ -340,9 +351,16 @@ class OffPolicyEstimator(ABC):
         return diagnostics, findings
 
     def _judge_curve(self, problem: Problem) -> CalibrationCurve:
-        data = self.sampler.dataset
-        occupied = np.unique(problem.logged.folds[problem.logged.labelled])
-        return judge_curve(problem.rewards.model, occupied, data.judge_scale, data.oracle_scale)
+        data, logged = self.sampler.dataset, problem.logged
+        rows = logged.labelled
+        return judge_curve(
+            problem.rewards.model,
+            logged.scores[rows],
+            None if logged.covariates is None else logged.covariates[rows],
+            np.unique(logged.folds[rows]),
+            data.judge_scale,
+            data.oracle_scale,
+        )
 
     def _evidence(self, problem: Problem) -> Evidence:
         rows = np.flatnonzero(problem.logged.labelled)
@@ -354,8 +372,8 @@ class OffPolicyEstimator(ABC):
             problem.__dict__.get("projected"),  # only where an estimator needed it
         )
 
-    def prepare(self) -> Problem:
-        """Collect arrays, calibrate rewards, align clusters."""
+    def prepare(self, models: RewardModels | None = None) -> Problem:
+        """Collect arrays, calibrate rewards (or take `models`), align clusters."""
         logged = prepare_logged(
             self.sampler,
             n_folds=self.n_folds,
@@ -365,13 +383,16 @@ class OffPolicyEstimator(ABC):
             use_mar=self.use_mar,
             min_pi=self.min_pi,
         )
-        rewards = fit_rewards(logged, mode=self.calibration_mode)
-        if self.fresh_draws is None:
-            return Problem(logged, rewards, (), logged.cluster_names)
-        fresh, names = prepare_fresh(
-            logged, self.fresh_draws, seed=self.seed, covariates=self.covariates
-        )
-        return Problem(logged, rewards, tuple(fresh), names)
+        if models is None:
+            models = RewardModels(fit_model(logged, mode=self.calibration_mode))
+        rewards = Rewards.of(models.shared, logged)
+        fresh: Sequence[FreshDraws] = ()
+        names = logged.cluster_names
+        if self.fresh_draws is not None:
+            fresh, names = prepare_fresh(
+                logged, self.fresh_draws, seed=self.seed, covariates=self.covariates
+            )
+        return Problem(logged, rewards, tuple(fresh), names, models.by_target)
 
 
 def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ...]:

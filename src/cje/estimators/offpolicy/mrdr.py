@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
 from cje.estimators.offpolicy.doubly_robust import fresh_influence
 from cje.estimators.offpolicy.label_term import Reach
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows
-from cje.estimators.offpolicy.rewards import Rewards, fit_rewards
+from cje.estimators.offpolicy.rewards import Rewards, fit_model
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["MRDREstimator"]
@@ -34,7 +35,8 @@ class MRDREstimator(OffPolicyEstimator):
 
     def fit(self, problem: Problem) -> Fit:
         weights, _ = self.label_weights(problem)
-        fits = [self._rewards(problem, weights[:, k]) for k in range(weights.shape[1])]
+        models = problem.target_models or self.fit_target_models(problem)
+        fits = [Rewards.of(models[name], problem.logged) for name in problem.logged.policies]
         term = problem.term(weights, np.column_stack([r.out_of_fold for r in fits]))
         each = [r.fresh(draws) for r, draws in zip(fits, problem.fresh, strict=True)]
         means = [draws.weight @ f for draws, f in zip(problem.fresh, each, strict=True)]
@@ -46,10 +48,16 @@ class MRDREstimator(OffPolicyEstimator):
         ]
         return self.assemble(problem, np.column_stack(means), influence, term, reaches)
 
-    @staticmethod
-    def _rewards(problem: Problem, weight: FloatArray) -> Rewards:
-        extra = _squared(problem.logged, weight)  # times 1 / propensity there
-        return fit_rewards(problem.logged, mode=problem.rewards.model.mode, extra_weight=extra)
+    def fit_target_models(self, problem: Problem) -> dict[str, CrossFittedRewardModel]:
+        weights, _ = self.label_weights(problem)
+        mode = problem.rewards.model.mode
+        return {
+            # The extra weight is multiplied by 1 / propensity in the fit.
+            name: fit_model(
+                problem.logged, mode=mode, extra_weight=_squared(problem.logged, weight)
+            )
+            for name, weight in zip(problem.logged.policies, weights.T, strict=True)
+        }
 
     @staticmethod
     def _reach(problem: Problem, rewards: Rewards, draws: FreshDraws, weight: FloatArray) -> Reach:

@@ -1,8 +1,10 @@
-"""Rewards of judged responses: one calibration, cross-fitted over folds of prompts."""
+"""Rewards of judged responses: calibrations cross-fitted over folds of prompts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +13,42 @@ from cje.errors import CJEError
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows
 from cje.kernels.arrays import FloatArray
 
-__all__ = ["MIN_LABELS", "Rewards", "fit_rewards"]
+__all__ = ["MIN_LABELS", "RewardModels", "Rewards", "fit_model"]
 
 
 MIN_LABELS = 10
+
+
+@dataclass(frozen=True)
+class RewardModels:
+    """The cross-fitted calibrations of an estimator family; a file can hold them.
+
+    Attributes
+    ----------
+    shared : CrossFittedRewardModel
+        Fitted on the labels alone; every off-policy estimator uses it.
+    by_target : mapping policy -> CrossFittedRewardModel
+        Calibrations fitted for one target each (`mrdr`); empty for other estimators.
+    """
+
+    shared: CrossFittedRewardModel
+    by_target: Mapping[str, CrossFittedRewardModel] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; floats survive the trip exactly."""
+        return {
+            "shared": self.shared.to_dict(),
+            "by_target": {name: model.to_dict() for name, model in self.by_target.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RewardModels:
+        """The inverse of `to_dict`."""
+        by_target = {
+            str(name): CrossFittedRewardModel.from_dict(model)
+            for name, model in data["by_target"].items()
+        }
+        return cls(CrossFittedRewardModel.from_dict(data["shared"]), by_target)
 
 
 @dataclass(frozen=True)
@@ -34,18 +68,40 @@ class Rewards:
     each: FloatArray
     out_of_fold: FloatArray
 
+    @classmethod
+    def of(cls, model: CrossFittedRewardModel, logged: LoggedRows) -> Rewards:
+        """The rewards of the logged rows under a fitted model.
+
+        Raises
+        ------
+        CJEError
+            Where the model was fitted with another number of folds.
+        """
+        if model.n_folds != logged.n_folds:
+            raise CJEError(
+                f"the reward model has {model.n_folds} folds, the logged rows {logged.n_folds}",
+                hint="calibrate again with the same n_folds",
+            )
+        each = model.predict_each_fold(logged.scores, logged.covariates)
+        return cls(model, each, np.take_along_axis(each, logged.folds[:, None], axis=1)[:, 0])
+
     def fresh(self, draws: FreshDraws) -> FloatArray:
         """f of fresh draws by every fold model, (n', V)."""
         return self.model.predict_each_fold(draws.scores, draws.covariates)
 
 
-def fit_rewards(
+def fit_model(
     logged: LoggedRows, *, mode: str, extra_weight: FloatArray | None = None
-) -> Rewards:
+) -> CrossFittedRewardModel:
     """Calibrate judge -> label on the labelled logged rows.
 
     Labels are weighted by 1 / propensity, so that the fit describes the logged population whatever
     rule chose the rows to label; `extra_weight` (one per labelled row) multiplies that.
+
+    Raises
+    ------
+    CJEError
+        With fewer than `MIN_LABELS` labelled rows.
     """
     rows = np.flatnonzero(logged.labelled)
     if len(rows) < MIN_LABELS:
@@ -58,7 +114,7 @@ def fit_rewards(
     weights = 1.0 / logged.propensity[rows]
     if extra_weight is not None:
         weights = weights * extra_weight
-    model = fit_reward_model(
+    return fit_reward_model(
         logged.scores[rows],
         logged.labels[rows],
         folds=logged.folds[rows],
@@ -67,5 +123,3 @@ def fit_rewards(
         covariates=None if logged.covariates is None else logged.covariates[rows],
         mode=mode,
     )
-    each = model.predict_each_fold(logged.scores, logged.covariates)
-    return Rewards(model, each, np.take_along_axis(each, logged.folds[:, None], axis=1)[:, 0])

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.data import Dataset, PrecomputedSampler
 from cje.errors import CJEError
 from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
@@ -78,10 +79,7 @@ class StackedDREstimator(OffPolicyEstimator):
         self.heavy_tail_refuses = any(cls.heavy_tail_refuses for cls in made)
 
     def fit(self, problem: Problem) -> Fit:
-        makers = (_COMPONENTS[name] for name in self.components)
-        fits = [
-            make(self.sampler, self.fresh_draws, **self._options).fit(problem) for make in makers
-        ]
+        fits = [component.fit(problem) for component in self._made()]
         parts = unified([fit.components for fit in fits])
         values = np.stack([fit.values for fit in fits])
         whole = np.stack([sum(part.matrix for part in group) for group in parts])
@@ -95,6 +93,17 @@ class StackedDREstimator(OffPolicyEstimator):
             weighted_sum(parts, alphas),
             {"stack_weights": named, "component_estimates": _table(self, problem, values)},
         )
+
+    def fit_target_models(self, problem: Problem) -> dict[str, CrossFittedRewardModel]:
+        found: dict[str, CrossFittedRewardModel] = {}
+        for component in self._made():
+            found |= component.fit_target_models(problem)
+        return found
+
+    def _made(self) -> list[OffPolicyEstimator]:
+        """The components, with the options of the stack."""
+        made = (_COMPONENTS[name] for name in self.components)
+        return [make(self.sampler, self.fresh_draws, **self._options) for make in made]
 
     def _findings(self, problem: Problem, fit: Fit) -> tuple[dict[str, Any], list[Finding]]:
         """Labels weighted by W in any component must suffice for that, too."""

@@ -37,13 +37,13 @@ _COLUMNS: dict[str, dict[str, str]] = {
     "judge": {"judge_score": "Float64", "judge_variance": "Float64"},
     "oracle_slice": {"oracle_selected": "Boolean", "label_propensity": "Float64"},
     "oracle": {"oracle_label": "Float64"},
-    "calibration": {"reward": "Float64"},
     "target_policy": {
         "logp_logging": "Float64",
         "logp_target_all": "List[Float64]",
         "logp_replicate": "Float64",
         "inside_token": "Int64",
     },
+    "calibration": {"reward": "Float64"},
 }
 ORDER = tuple(_COLUMNS)
 # Providers that are functions of this process: no server, no key, no waiting, no second attempt.

@@ -1,51 +1,123 @@
-"""Stage 5: judge scores become rewards on the oracle's scale."""
+"""Stage `calibration`: reward models for the estimators, and the reward of every row.
+
+The models are fitted here and nowhere else in a run. They are kept as JSON beside the stage's
+chunks; the estimation stage reads that file. `mrdr` weighs the labels by the importance weights, so
+the stage follows teacher forcing and the fresh draws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.errors import CJEError
+from cje.estimators.offpolicy.base import OffPolicyEstimator
+from cje.estimators.offpolicy.rewards import RewardModels
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
+from cje.pipeline.disk import write_atomically
 from cje.pipeline.hashing import fingerprint
-from cje.pipeline.stages.columns import scored_dataset
+from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
+from cje.pipeline.stages.estimators import configured_estimators
 
-__all__ = ["calibrated_rewards", "calibration_fingerprint"]
+__all__ = ["calibrated_rewards", "calibration_fingerprint", "models_path", "stored_models"]
 
-VERSION = 1
+VERSION = 2
+FORMAT, FORMAT_VERSION = "cje-reward-models", 1
 
 
-def calibration_fingerprint(config: PipelineConfig, rows: RowStream) -> str:
+def calibration_fingerprint(
+    config: PipelineConfig, rows: RowStream, fresh: Mapping[str, RowStream] | None
+) -> str:
     """Every row's reward depends on all labels, so on all input chunks."""
     settings: Mapping[str, Any] = {
         "calibration": config.calibration.model_dump(mode="json"),
+        "estimation": config.estimation.model_dump(mode="json", exclude={"level"}),
         "seed": config.seed,
         "max_error_share": config.max_error_share,
     }
-    return fingerprint("calibration", VERSION, settings, [c.sha256 for c in rows.chunks])
+    drawn = {name: [c.sha256 for c in stream.chunks] for name, stream in (fresh or {}).items()}
+    return fingerprint("calibration", VERSION, settings, [c.sha256 for c in rows.chunks], drawn)
 
 
-def calibrated_rewards(rows: RowStream, config: PipelineConfig) -> NDArray[np.float64]:
-    """The reward of every row, NaN for error rows.
+def models_path(work_dir: Path, name: str) -> Path:
+    """Where the reward models with the fingerprint `name` are kept."""
+    return work_dir / "chunks" / "calibration" / f"{name}.json"
 
-    With labels: `cje.calibration.calibrate_dataset`, cross-fitted by prompt. Without: the judge's
-    score itself, which the estimation stage then reports as a finding.
+
+def stored_models(
+    work_dir: Path,
+    name: str,
+    estimators: Callable[[], Mapping[str, OffPolicyEstimator]],
+    *,
+    trial: bool = False,
+) -> RewardModels | None:
+    """The reward models of this run: as kept, or fitted by the estimators and kept now.
+
+    None in a trial whose few labels cannot calibrate the judge.
+
+    Raises
+    ------
+    CJEError
+        Where there are too few labels, or the file is damaged.
     """
-    from cje.calibration import calibrate_dataset  # brings scikit-learn: only when it is needed
+    path = models_path(work_dir, name)
+    if not path.exists():
+        try:
+            models = _fitted(estimators())
+        except CJEError:
+            if not trial:
+                raise
+            return None
+        head = {"format": FORMAT, "version": FORMAT_VERSION, "fingerprint": name}
+        write_atomically(path, (json.dumps({**head, **models.to_dict()}) + "\n").encode())
+    return _read(path, name)
 
-    data, usable = scored_dataset(rows, config)
-    rewards = np.full(len(rows), np.nan)
-    if data.n_labelled == 0:
-        rewards[usable] = data.judge_score
-        return rewards
-    _, fitted = calibrate_dataset(
-        data,
-        calibration_mode=config.calibration.mode,
-        n_folds=config.calibration.n_folds,
-        random_seed=config.seed,
+
+def _fitted(estimators: Mapping[str, OffPolicyEstimator]) -> RewardModels:
+    """One set of models for all estimators."""
+    made = [estimator.calibrate() for estimator in estimators.values()]
+    by_target = {name: model for models in made for name, model in models.by_target.items()}
+    return RewardModels(made[0].shared, by_target)
+
+
+def _read(path: Path, name: str) -> RewardModels:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        head = [content[key] for key in ("format", "version", "fingerprint")]
+        if head != [FORMAT, FORMAT_VERSION, name]:
+            raise ValueError(f"unexpected header {head}")
+        return RewardModels.from_dict(content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CJEError(
+            "the stored reward models are damaged", where=str(path), value=error,
+            hint="delete the file and run the same command again: it is made again without a call",
+        ) from error  # fmt: skip
+
+
+def calibrated_rewards(
+    work_dir: Path,
+    name: str,
+    rows: RowStream,
+    config: PipelineConfig,
+    fresh: Mapping[str, RowStream] | None,
+) -> NDArray[np.float64]:
+    """The reward of every row as the estimators use it, out of fold; NaN for error rows."""
+    estimators = configured_estimators(
+        logged_dataset(rows, config),
+        None if fresh is None else fresh_dataset(fresh, config),
+        config,
     )
-    rewards[usable] = fitted.calibrated_scores
+    trial = config.dataset.limit is not None
+    models = stored_models(work_dir, name, lambda: estimators, trial=trial)
+    rewards = np.full(len(rows), np.nan)
+    if models is not None:
+        usable = rows.columns("error")["error"].is_null().to_numpy()
+        first = next(iter(estimators.values()))
+        rewards[usable] = first.prepare(models).rewards.out_of_fold
     return rewards

@@ -13,45 +13,20 @@ from cje.errors import CJEError
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 
-__all__ = ["fresh_dataset", "logged_dataset", "scored_dataset"]
+__all__ = ["fresh_dataset", "logged_dataset"]
 
 LOGGING_NAME = "logging"
 TEXT_ROWS = 20_000  # a larger run's report shows its samples without their text
 
 
-def scored_dataset(rows: RowStream, config: PipelineConfig) -> tuple[Dataset, NDArray[np.bool_]]:
-    """The judged rows as a `Dataset`, and the mask of rows that carry no error."""
-    names = ["prompt_id", "draw_idx", "judge_score", "judge_variance", "error"]
-    labels = ["oracle_label", "label_propensity", "oracle_selected"]
-    if config.oracle_config is None:
-        frame = rows.columns(*names).with_columns(pl.lit(None).alias(name) for name in labels)
-    else:
-        frame = rows.columns(*names, *labels)
-    usable = frame["error"].is_null()
-    good = frame.filter(usable)
-    require_rows(good, rows, config)
-    return (
-        Dataset.from_arrays(
-            prompt_id=good["prompt_id"].to_list(),
-            policy=logging_name(config),
-            draw_idx=good["draw_idx"].to_numpy(),
-            judge_score=_floats(good["judge_score"]),
-            judge_variance=_floats(good["judge_variance"]),
-            oracle_label=_floats(good["oracle_label"]),
-            label_propensity=_propensity(good),
-            oracle_scale=_oracle_scale(config),
-        ),
-        usable.to_numpy(),
-    )
-
-
 def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
-    """The finished rows, with rewards and log-probs, ready for estimation."""
+    """The rows with log-probs, and with rewards once calibrated, ready for estimation."""
+    rewards = ("reward",) if rows.stage == "calibration" else ()
     text = ("context", "response") if len(rows) <= TEXT_ROWS else ()
     frame = rows.columns(
         "prompt_id", "draw_idx", "judge_score", "judge_variance", "oracle_label",
-        "label_propensity", "oracle_selected", "reward", "logp_logging", "logp_target_all", "error",
-        *text,
+        "label_propensity", "oracle_selected", "logp_logging", "logp_target_all", "error",
+        *rewards, *text,
     )  # fmt: skip
     good = frame.filter(pl.col("error").is_null())
     require_rows(good, rows, config)
@@ -69,7 +44,7 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
         judge_variance=_floats(good["judge_variance"]),
         oracle_label=_floats(good[labels]),
         label_propensity=_propensity(good),
-        rewards=_floats(good["reward"]),
+        rewards=_floats(good["reward"]) if rewards else None,
         oracle_scale=_oracle_scale(config),
         base_policy_logprob=good["logp_logging"].to_numpy(),
         target_policy_logprobs=matrix,

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cje.data import Dataset, PrecomputedSampler
+from cje.data import Dataset
 from cje.errors import CJEError
 from cje.estimators import EstimationResult
-from cje.estimators.registry import find_estimator
+from cje.estimators.offpolicy.rewards import RewardModels
 from cje.findings import Finding, Severity
 from cje.judges import JudgeConfig
 from cje.kernels.weights import effective_sample_size
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
+from cje.pipeline.stages.estimators import configured_estimators, same_as_logging
 from cje.policies import (
     PolicyConfig,
     generated_vs_rescored_canary,
@@ -29,7 +30,7 @@ from cje.policies import (
     self_ratio_canary,
 )
 
-__all__ = ["PipelineResult", "check_canaries", "check_estimators", "estimate", "weight_table"]
+__all__ = ["PipelineResult", "check_canaries", "estimate", "weight_table"]
 
 
 @dataclass(frozen=True)
@@ -95,33 +96,18 @@ class PipelineResult:
         return "\n".join(lines)
 
 
-def check_estimators(config: PipelineConfig) -> None:
-    """Before anything is paid for: every estimator exists and will get what it needs."""
-    for name in config.estimation.estimators:
-        needs = find_estimator(name).needs
-        if needs == "fresh":
-            raise CJEError(
-                f"the estimator '{name}' does not use the log",
-                where="estimation.estimators",
-                hint="choose calibrated-ips, snips, ips, or a doubly robust one with fresh_draws; "
-                "`cje analyze` runs the others",
-            )
-        if needs == "both" and config.fresh_draws is None:
-            raise CJEError(
-                f"the estimator '{name}' needs responses of the target policies themselves",
-                where="estimation.estimators",
-                hint="add the section fresh_draws, or choose one that works from the log alone, "
-                "such as calibrated-ips",
-            )
-
-
 def estimate(
     rows: RowStream,
     config: PipelineConfig,
     findings: Sequence[Finding] = (),
     fresh: Mapping[str, RowStream] | None = None,
+    models: RewardModels | None = None,
 ) -> PipelineResult:
-    """Run the configured estimators on the finished rows (and the targets' fresh draws)."""
+    """Run the configured estimators with the reward models of the calibration stage.
+
+    `fresh` holds the targets' fresh draws. Without `models` (a trial whose labels are too few to
+    calibrate on) each estimator says why it cannot answer.
+    """
     data = logged_dataset(rows, config)
     found = [*findings, *check_canaries(rows, data, config)]
     if config.oracle_config is None:
@@ -144,12 +130,11 @@ def estimate(
                 details={"n_errors": n_errors},
             )
         )
-    sampler = PrecomputedSampler(data, log_ratio_clip=config.estimation.log_ratio_clip)
     draws = None if fresh is None else fresh_dataset(fresh, config)
     results: dict[str, EstimationResult] = {}
-    for name in config.estimation.estimators:
+    for name, estimator in configured_estimators(data, draws, config).items():
         try:
-            results[name] = _estimate(name, sampler, draws, config)
+            results[name] = estimator.fit_and_estimate(models)
         except CJEError as error:
             if config.dataset.limit is None:
                 raise
@@ -181,33 +166,6 @@ def _setup(config: PipelineConfig) -> dict[str, str]:
     return words
 
 
-def _estimate(
-    name: str, sampler: PrecomputedSampler, fresh: Dataset | None, config: PipelineConfig
-) -> EstimationResult:
-    entry = find_estimator(name)
-    given = (sampler, fresh) if entry.needs == "both" else (sampler,)
-    result: EstimationResult = entry.load()(
-        *given,
-        level=config.estimation.level,
-        seed=config.seed,
-        n_folds=config.calibration.n_folds,
-        calibration_mode=config.calibration.mode,
-        same_as_logging=[
-            p.name for p, same in zip(config.target_policies, _same(config), strict=True) if same
-        ],
-    ).fit_and_estimate()
-    return result
-
-
-def _same(config: PipelineConfig) -> list[bool]:
-    """Which targets are configured exactly like the logging policy (A/A checks)."""
-    logging = config.logging_policy
-    return [
-        logging is not None and policy.same_distribution(logging)
-        for policy in config.target_policies
-    ]
-
-
 def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> list[Finding]:
     """Checks on the log-probs before anything is estimated; a refusal stops the run."""
     assert data.base_policy_logprob is not None
@@ -216,7 +174,7 @@ def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> li
         data.base_policy_logprob,
         data.target_policy_logprobs,
         data.target_policies,
-        _same(config),
+        same_as_logging(config),
     )
     frame = rows.columns(
         "logp_given", "logp_generated", "generated_eos", "complete", "n_tokens", "logp_logging",

@@ -1,0 +1,59 @@
+"""The configured estimators, built on the rows of a run: for calibration and for estimation."""
+
+from __future__ import annotations
+
+from cje.data import Dataset, PrecomputedSampler
+from cje.errors import CJEError
+from cje.estimators.offpolicy.base import OffPolicyEstimator
+from cje.estimators.registry import find_estimator
+from cje.pipeline.config import PipelineConfig
+
+__all__ = ["check_estimators", "configured_estimators", "same_as_logging"]
+
+
+def check_estimators(config: PipelineConfig) -> None:
+    """Before anything is paid for: every estimator exists and will get what it needs."""
+    for name in config.estimation.estimators:
+        needs = find_estimator(name).needs
+        if needs == "fresh":
+            raise CJEError(
+                f"the estimator '{name}' does not use the log",
+                where="estimation.estimators",
+                hint="choose calibrated-ips, snips, ips, or a doubly robust one with fresh_draws; "
+                "`cje analyze` runs the others",
+            )
+        if needs == "both" and config.fresh_draws is None:
+            raise CJEError(
+                f"the estimator '{name}' needs responses of the target policies themselves",
+                where="estimation.estimators",
+                hint="add the section fresh_draws, or choose one that works from the log alone, "
+                "such as calibrated-ips",
+            )
+
+
+def configured_estimators(
+    logged: Dataset, fresh: Dataset | None, config: PipelineConfig
+) -> dict[str, OffPolicyEstimator]:
+    """Every configured estimator by name, on the finished rows and the targets' fresh draws."""
+    sampler = PrecomputedSampler(logged, log_ratio_clip=config.estimation.log_ratio_clip)
+    same = zip(config.target_policies, same_as_logging(config), strict=True)
+    options = {
+        "level": config.estimation.level,
+        "seed": config.seed,
+        "n_folds": config.calibration.n_folds,
+        "calibration_mode": config.calibration.mode,
+        "same_as_logging": [policy.name for policy, equal in same if equal],
+    }
+    return {
+        name: find_estimator(name).build(fresh, sampler, **options)
+        for name in config.estimation.estimators
+    }
+
+
+def same_as_logging(config: PipelineConfig) -> list[bool]:
+    """Which targets are configured exactly like the logging policy (A/A checks)."""
+    logging = config.logging_policy
+    return [
+        logging is not None and policy.same_distribution(logging)
+        for policy in config.target_policies
+    ]
