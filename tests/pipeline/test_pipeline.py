@@ -183,7 +183,7 @@ def test_logged_responses_are_scored_as_they_are_and_wrong_log_probs_are_noticed
 def test_without_an_oracle_the_result_says_that_it_is_uncalibrated(folder: Path) -> None:
     result = _run(folder, ngram_settings(), oracle_config=None)
     assert [finding.code for finding in result.findings] == ["uncalibrated"]
-    rows = _rows(folder, "target_policy")
+    rows = _rows(folder, "calibration")
     assert all(row["reward"] == row["judge_score"] for row in rows)
 
 

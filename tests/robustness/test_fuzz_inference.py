@@ -40,6 +40,23 @@ def test_influence_estimates(data: Any, n: int, level: float) -> None:
 
 
 @fuzz()
+@given(st.data(), sizes.filter(bool), st.floats())
+def test_components_of_any_size(data: Any, n: int, df: float) -> None:
+    influence, spread = (data.draw(sound_columns(n))[:, None] for _ in range(2))
+    extra = data.draw(st.floats(0.0, 1.0))
+
+    def work() -> Any:
+        parts = (
+            i.Component("labels", influence, df=df, spread=spread),
+            i.Component("raters", covariance=[[extra]], df=df),
+        )
+        made = i.InfluenceEstimate(("a",), [0.0], parts)
+        return made.standard_errors(), made.degrees_of_freedom()
+
+    holds_rule(work)
+
+
+@fuzz()
 @given(st.data(), sizes, levels, st.sampled_from(["auto", "t", "logit", "skew", "other"]))
 def test_interval_limits(data: Any, n: int, level: float, method: Any) -> None:
     value, error = data.draw(sound_columns(n)), data.draw(sound_columns(n))

@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cje import PrecomputedSampler, simulate
+from cje.diagnostics import hill_tail_index
 from cje.errors import CJEError
+from cje.estimators import IPSEstimator, SNIPSEstimator, TRCPOEstimator
+from cje.estimators.offpolicy.weight_shrinkage import WeightShrinkage
 from cje.uncertainty import (
     JudgeScore,
     JudgeScores,
@@ -68,7 +72,7 @@ def test_a_vector_and_a_matrix_of_weights_give_the_same_estimate() -> None:
     alone = _fit(NOISY, 4).policies[0].estimate
     weights = np.stack([np.ones(len(d.weights)), d.weights], axis=1)
     beside = _fit(NOISY, 4, importance_weights=weights).policies[1].estimate
-    assert alone.value == beside.value
+    assert alone.value == pytest.approx(beside.value, rel=1e-14)  # products of other widths
     assert alone.se == pytest.approx(beside.se, rel=1e-12)
 
 
@@ -101,7 +105,7 @@ def test_repeated_prompts_are_one_cluster() -> None:
     honest = UncertaintyAwareDRCPO(PLAIN).fit(**doubled, prompt_ids=ids * 4).policies[0]  # type: ignore[arg-type]
     assert naive.se == pytest.approx(once.se / 2, rel=0.1)
     assert honest.se == pytest.approx(once.se, rel=0.02)
-    assert honest.value == pytest.approx(naive.value, abs=0.1 * once.se)
+    assert honest.value == pytest.approx(once.value, abs=1e-12)
 
 
 def test_with_prompt_ids_the_row_order_changes_nothing() -> None:
@@ -356,8 +360,10 @@ def test_degenerate_data_still_give_finite_numbers() -> None:
         importance_weights=np.ones(20),
     )
     estimate = constant.policies[0].estimate
-    assert (estimate.value, estimate.se) == (0.5, 0.0)
-    assert estimate.variance_decomposition.eif_pct == 100.0
+    assert estimate.value == 0.5
+    # Identical labels show no spread: the framework grants the variance they would still allow.
+    assert 0.0 < estimate.se < 0.5
+    assert "identical-labels" in {finding.code for finding in constant.findings}
     ones = UncertaintyAwareDRCPO().fit(
         judge_scores=JudgeScores(np.linspace(0, 1, 12), 0.25),
         oracle_rewards=np.ones(12),
@@ -381,3 +387,98 @@ def test_row_order_moves_nothing_where_rows_have_no_ids() -> None:
 
     plain, shuffled = fit(np.arange(len(weights))), fit(order)
     assert shuffled == pytest.approx(plain, rel=0, abs=1e-12)
+
+
+# the framework --------------------------------------------------------------------------------
+
+
+def _pareto(index: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Weights whose tail falls like w^-index, at the quantiles of that law."""
+    return rng.permutation((1.0 - (np.arange(n) + 0.5) / n) ** (-1.0 / index))
+
+
+def _refused(weights: np.ndarray, rng: np.random.Generator) -> set[str]:
+    n = len(weights)
+    quality = rng.random(n)
+    scores = JudgeScores(np.clip(quality + rng.normal(0, 0.1, n), 0, 1), 0.01)
+    labels = np.where(rng.random(n) < 0.3, quality, np.nan)
+    result = UncertaintyAwareDRCPO().fit(
+        judge_scores=scores, oracle_rewards=labels, importance_weights=weights
+    )
+    return {finding.code for finding in result.findings if finding.severity == "refuse"}
+
+
+def test_weights_with_a_heavy_tail_are_refused_as_by_the_other_estimators() -> None:
+    rng = np.random.default_rng(3)
+    weights = _pareto(1.43, 2000, rng)
+    assert hill_tail_index(weights) == pytest.approx(1.43, abs=0.06)
+    assert "heavy-tail" in _refused(weights, rng)
+
+
+@pytest.mark.parametrize("sigma", [1.4, 1.7, 2.0])
+def test_small_effective_sample_sizes_are_refused_or_the_interval_covers(sigma: float) -> None:
+    """ESS of about 14, 5.6 and 1.8% of the rows; coverage was 52 to 93% without a refusal."""
+    truth, hits, kept, repetitions = TRUTH_OF[sigma], 0, 0, 100
+    for seed in range(repetitions):
+        rng = np.random.default_rng([seed, 7])
+        result, refused = _lognormal(sigma, rng)
+        if refused:
+            continue
+        kept += 1
+        low, high = result.get_confidence_intervals()[0]
+        hits += low <= truth <= high
+    assert kept == 0 or hits >= 0.95 * kept - 3.0 * np.sqrt(0.95 * 0.05 * kept)
+
+
+def _lognormal(
+    sigma: float, rng: np.random.Generator
+) -> tuple[MultiPolicyUncertaintyResult, dict[str, str]]:
+    """Quality on a logistic scale whose mean the target moves by sigma standard deviations."""
+    n = 1000
+    z = rng.normal(size=n)
+    quality = 1.0 / (1.0 + np.exp(-z))
+    weights = np.exp(sigma * z - sigma**2 / 2.0)
+    scores = JudgeScores(np.clip(quality + rng.normal(0, 0.1, n), 0, 1), 0.01)
+    labels = np.where(rng.random(n) < 0.25, (rng.random(n) < quality) * 1.0, np.nan)
+    result = UncertaintyAwareDRCPO().fit(
+        judge_scores=scores, oracle_rewards=labels, importance_weights=weights
+    )
+    return result, result.result.refused()
+
+
+def _shifted_mean(sigma: float) -> float:
+    nodes, mass = np.polynomial.hermite_e.hermegauss(80)
+    return float(mass @ (1.0 / (1.0 + np.exp(-(nodes + sigma)))) / mass.sum())
+
+
+TRUTH_OF = {sigma: _shifted_mean(sigma) for sigma in (1.4, 1.7, 2.0)}
+
+
+def test_the_result_is_a_view_of_an_estimation_result() -> None:
+    result = _fit(NOISY, 12)
+    assert result.result.estimates.tolist() == result.get_estimates().tolist()
+    assert result.result.robust_standard_errors.tolist() == result.get_standard_errors().tolist()
+    assert result.findings == result.result.findings
+    assert float(result.global_metadata["gamma"]) == result.result.diagnostics["gamma"]["value"]
+    assert type(result.result).from_json(result.result.to_json()).ci() == result.result.ci()
+
+
+def test_shrinkage_is_an_option_of_the_estimators_themselves() -> None:
+    sim = simulate.logged_with_logprobs(600, 150, seed=2, targets={"near": 0.8})
+    variance = np.random.default_rng(0).uniform(0.0, 0.05, 600)
+    data = sim.dataset.with_columns(judge_variance=variance)
+    sampler, fresh = PrecomputedSampler(data), sim.fresh
+    option = WeightShrinkage("fixed", fixed_lambda=20.0)
+    for plain, shrunk in (
+        (SNIPSEstimator(sampler), SNIPSEstimator(sampler, shrinkage=option)),
+        (TRCPOEstimator(sampler, fresh), TRCPOEstimator(sampler, fresh, shrinkage=option)),
+    ):
+        before, after = plain.fit_and_estimate(), shrunk.fit_and_estimate()
+        found = after.diagnostics["shrinkage"]["near"]
+        assert found["bias"] == pytest.approx(after.estimates[0] - before.estimates[0], abs=1e-12)
+        assert found["bias"] != 0.0
+        assert after.diagnostics["weights"] == before.diagnostics["weights"]  # gates read raw ones
+    with pytest.raises(CJEError, match="judge_variance"):
+        SNIPSEstimator(PrecomputedSampler(sim.dataset), shrinkage=option).fit_and_estimate()
+    with pytest.raises(CJEError, match="ips does not shrink"):
+        IPSEstimator(sampler, shrinkage=option)

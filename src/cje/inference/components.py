@@ -79,8 +79,8 @@ class Component:
                     value=array.shape,
                 )  # fmt: skip
             object.__setattr__(self, field, array)
-        if not float(self.df) > 0.0:
-            raise CJEError("degrees of freedom must be positive", where=self.kind, value=self.df)
+        if not float(self.df) >= 1.0:
+            raise CJEError("degrees of freedom must be at least 1", where=self.kind, value=self.df)
 
     @property
     def counted(self) -> bool:

@@ -214,8 +214,7 @@ class CJEPipeline:
             return configured_estimators(logged_dataset(rows, self.config), draws, self.config)
 
         made = self._column_stage("calibration", name, rows, columns)
-        trial = self.config.dataset.limit is not None
-        self._models = stored_models(self.work_dir, name, estimators, trial=trial)
+        self._models = stored_models(self.work_dir, name, self.config, estimators)
         return made
 
     def _run_estimators(

@@ -1,18 +1,29 @@
-"""Uncertainty as a first-class citizen: every score has a variance, and every value shows its own.
+"""Judge scores with variances, and policy values that show where their uncertainty comes from.
+
+The names of the founding document on the estimators of `cje.estimators`; nothing is estimated here.
 
 See docs/methods/uncertainty.md.
 """
 
 from cje.data.judge_score import JudgeScore, JudgeScores
+from cje.diagnostics.judge_variance import (
+    Gamma,
+    apply_variance_scaling,
+    calibrate_variance_gamma,
+)
+from cje.estimators.offpolicy.shrinkage import (
+    adaptive_shrinkage,
+    apply_shrinkage,
+    compute_optimal_shrinkage,
+    covariance_shrinkage,
+    first_order_shrinkage,
+)
 from cje.uncertainty.calibration import (
     CalibratedReward,
     CalibratedRewards,
-    Gamma,
     IsotonicCalibration,
     apply_full_calibration,
-    apply_variance_scaling,
     calibrate_scores_isotonic,
-    calibrate_variance_gamma,
 )
 from cje.uncertainty.config import UncertaintyEstimatorConfig
 from cje.uncertainty.estimate import (
@@ -29,13 +40,6 @@ from cje.uncertainty.judges import (
 )
 from cje.uncertainty.report import UncertaintyReport, create_uncertainty_report
 from cje.uncertainty.results import MultiPolicyUncertaintyResult
-from cje.uncertainty.shrinkage import (
-    adaptive_shrinkage,
-    apply_shrinkage,
-    compute_optimal_shrinkage,
-    covariance_shrinkage,
-    first_order_shrinkage,
-)
 
 __all__ = [
     "CalibratedReward",

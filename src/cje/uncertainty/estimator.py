@@ -1,60 +1,39 @@
-r"""`UncertaintyAwareDRCPO`: policy values from a noisy judge, a few labels and importance weights.
+r"""`UncertaintyAwareDRCPO`: off-policy estimation under the names of the founding document.
 
-For target k with weights w (shrunk to :math:`w^*` where the judge is unsure), calibrated reward
-R = f(S) and labels Y on a random slice L of known propensity :math:`\pi`,
-
-.. math:: \hat V = \underbrace{\frac{\sum w^* R}{\sum w^*}}_{\text{or } \bar q(\text{fresh})
-          + \sum w^*(R - q)/\sum w^*} + \frac{\sum (L/\pi) w^* (Y - f)}{\sum (L/\pi) w^*}.
-
-The last term is always there: while labels are a random sample, a wrong f does no harm. With the
-target's own draws (`fresh_judge_scores`) the first term is doubly robust. Without them nothing
-saves wrong weights.
+The estimate is that of `cje.estimators`: self-normalised weighting of the calibrated rewards, or
+the triply robust value where the targets' own draws are given, both with labels weighted by the
+importance weights W and with the option `WeightShrinkage`. The gates are theirs, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cje.data import PrecomputedSampler
 from cje.data.judge_score import JudgeScore, JudgeScores
-from cje.diagnostics.overlap import effective_sample_size
-from cje.inference import SAMPLING, Component, InfluenceEstimate
+from cje.diagnostics.judge_variance import Gamma, apply_variance_scaling
+from cje.estimators.offpolicy.base import OffPolicyEstimator
+from cje.estimators.offpolicy.importance import SNIPSEstimator
+from cje.estimators.offpolicy.shrinkage import apply_shrinkage
+from cje.estimators.offpolicy.triply_robust import TRCPOEstimator
+from cje.estimators.offpolicy.weight_shrinkage import WeightShrinkage
+from cje.inference import Component
 from cje.kernels.arrays import FloatArray
-from cje.uncertainty.calibration import Gamma, apply_variance_scaling, calibrate_variance_gamma
+from cje.results.result import EstimationResult
 from cje.uncertainty.config import UncertaintyEstimatorConfig
-from cje.uncertainty.crossfit import CrossFit, Located, fit_calibration
 from cje.uncertainty.inputs import FreshIds, FreshScores, Inputs, check_inputs
-from cje.uncertainty.results import MultiPolicyUncertaintyResult, build_result
-from cje.uncertainty.shrinkage import (
-    Shrinkage,
-    adaptive_shrinkage,
-    apply_shrinkage,
-    covariance_shrinkage,
-    optimal_lambda,
-)
-from cje.uncertainty.weighted_value import WeightedValue
+from cje.uncertainty.results import MultiPolicyUncertaintyResult, result_view
 
 __all__ = ["UncertaintyAwareDRCPO"]
 
 
-@dataclass(frozen=True)
-class PolicyFit:
-    """One policy's estimate before inference: its value and the two parts of its influence."""
-
-    value: float
-    sampling: FloatArray  # by cluster: what the rows (and fresh draws) contribute
-    judging: FloatArray  # by cluster: what the labels' residuals contribute
-    reported_noise: FloatArray  # by row: w* sqrt(v) / sum w*
-    weights: FloatArray  # by row: w*
-    rewards: FloatArray  # by row: calibrated
-    shrinkage: Shrinkage
-
-
 class UncertaintyAwareDRCPO:
-    """Estimate the values of several policies with honest uncertainty.
+    """Estimate the values of several policies from a noisy judge, a few labels and weights.
 
     Parameters
     ----------
@@ -100,21 +79,27 @@ class UncertaintyAwareDRCPO:
         X : array (n, p), optional
             Covariates of the prompt, for a better calibration. Values stay right without it.
         judge_scores : JudgeScores or iterable of JudgeScore
-            One a logged response.
+            One per logged response.
         oracle_rewards : array (n,)
             Labels on [0, 1]; NaN where there is none.
         importance_weights : array (n,) or (n, K)
             target / logging probability of every logged response.
         policy_names : sequence of str, optional
-        fresh_judge_scores : one `JudgeScores` a policy (mapping or sequence), optional
+        fresh_judge_scores : one `JudgeScores` per policy (mapping or sequence), optional
             Scores of the target's own responses. Without any ids, a set of n draws is taken to
             answer the logged prompts in their order.
         label_propensity : array (n,) or number, optional
             Probability that each row was labelled (default: the share of labelled rows).
         prompt_ids : sequence of str, optional
-            Rows with one id are one cluster; folds then follow the ids, not the row order.
-        fresh_prompt_ids : one sequence of str a policy, optional
+            Rows with one id are one cluster, and a prompt counts once however many rows it has.
+        fresh_prompt_ids : one sequence of str per policy, optional
             Prompts of the fresh draws; used together with `prompt_ids`.
+
+        Raises
+        ------
+        CJEError
+            Where an argument has the wrong shape or a number out of range, or there are fewer
+            than 10 labels.
         """
         inputs = check_inputs(
             self.config,
@@ -128,87 +113,96 @@ class UncertaintyAwareDRCPO:
             prompt_ids=prompt_ids,
             fresh_prompt_ids=fresh_prompt_ids,
         )
-        model, gamma = self._calibrate(inputs)
+        result = self._estimator(inputs).fit_and_estimate()
+        gamma = self._gamma(result)
         variances = apply_variance_scaling(inputs.scores.variance, gamma)
-        located = model.locate(inputs.scores.mean)
-        fits = [
-            self._fit_policy(inputs, model, located, variances, k) for k in range(len(inputs.names))
-        ]
-        influence = _join(self.config, inputs.names, fits)
-        return build_result(
-            self.config, self.estimator_type, inputs, gamma, variances, fits, influence
+        weights = _used_weights(inputs, result, variances)
+        if self.config.standard_error == "twice":
+            result = _counted_twice(result, weights, variances)
+        return result_view(
+            self.config,
+            self.estimator_type,
+            inputs,
+            result,
+            self._gamma(result),
+            weights,
+            variances,
         )
 
-    def _calibrate(self, inputs: Inputs) -> tuple[CrossFit, Gamma]:
-        rows, propensity = inputs.labelled, inputs.propensity
-        weights = None if np.ptp(propensity) == 0.0 else 1.0 / propensity
-        model = fit_calibration(
-            inputs.scores.mean[rows],
-            inputs.labels,
-            inputs.label_folds,
-            inputs.n_folds,
-            weights=weights,
-            covariates=None if inputs.covariates is None else inputs.covariates[rows],
-        )
-        if not self.config.calibrate_variance:
-            return model, Gamma(1.0, identified=False)
-        stated = inputs.scores.variance[rows]
-        return model, calibrate_variance_gamma(inputs.labels, model.held_out, stated, weights)
-
-    def _fit_policy(
-        self,
-        inputs: Inputs,
-        model: CrossFit,
-        located: Located,
-        variances: FloatArray,
-        k: int,
-    ) -> PolicyFit:
-        raw = _mean_one(inputs.weights[:, k])
-        plain = WeightedValue(self.config, inputs, model, located, raw, k)
-        shrinkage, weights = self._shrink(plain, raw, variances)
-        final = plain if shrinkage.lam == 0.0 else plain.with_weights(weights)
-        shrinkage = replace(shrinkage, bias=final.value - plain.value)
-        sampling, judging = final.influence()
-        noise = weights * np.sqrt(variances) / float(weights.sum())
-        return PolicyFit(final.value, sampling, judging, noise, weights, final.rewards, shrinkage)
-
-    def _shrink(
-        self, plain: WeightedValue, raw: FloatArray, variances: FloatArray
-    ) -> tuple[Shrinkage, FloatArray]:
-        config, before = self.config, effective_sample_size(raw)
-        lam, reached = 0.0, True
+    def _estimator(self, inputs: Inputs) -> OffPolicyEstimator:
+        config = self.config
+        options: dict[str, Any] = {
+            "n_folds": config.k_folds,
+            "seed": config.random_state,
+            "level": config.confidence_level,
+            "covariates": tuple(inputs.logged.covariates),
+            # Equal weights are stated here, not the trace of scoring that was left out.
+            "same_as_logging": inputs.unweighted,
+        }
         if config.use_variance_shrinkage:
-            if config.shrinkage_method == "fixed":
-                lam = config.fixed_shrinkage_lambda
-            elif config.shrinkage_method == "covariance":
-                lam = covariance_shrinkage(raw, plain.rewards, variances)
-            else:
-                lam = optimal_lambda(raw, plain.deviations(), variances)
-                if config.shrinkage_method == "adaptive":
-                    lam, reached = adaptive_shrinkage(
-                        raw, variances, config.min_ess_ratio, start=lam
-                    )
-        if lam == 0.0:
-            return Shrinkage(0.0, before, before, 0.0, reached), raw
-        weights = apply_shrinkage(raw, variances, lam)
-        return Shrinkage(lam, before, effective_sample_size(weights), 0.0, reached), weights
+            options["shrinkage"] = WeightShrinkage(
+                config.shrinkage_method,
+                config.fixed_shrinkage_lambda,
+                config.min_ess_ratio,
+                config.calibrate_variance,
+            )
+        sampler = PrecomputedSampler(inputs.logged, log_ratio_clip=np.inf)
+        if inputs.fresh is None:
+            return SNIPSEstimator(sampler, label_weight="raw", **options)
+        outcome = _OUTCOMES[config.outcome_model]
+        return TRCPOEstimator(sampler, inputs.fresh, outcome_model=outcome, **options)
+
+    def _gamma(self, result: EstimationResult) -> Gamma:
+        if not self.config.calibrate_variance:
+            return Gamma(1.0, identified=False)
+        found = result.diagnostics["gamma"]
+        return Gamma(found["value"], identified=found["identified"])
 
 
-def _mean_one(column: FloatArray) -> FloatArray:
-    """Weights scaled to mean one: the estimate does not change, and no square can overflow."""
-    weights: FloatArray = column / column.max()
-    weights /= weights.mean()
-    return weights
+def _used_weights(inputs: Inputs, result: EstimationResult, variances: FloatArray) -> FloatArray:
+    """(n, K) weights after shrinkage."""
+    if "shrinkage" not in result.diagnostics:
+        return inputs.weights
+    lambdas = [result.diagnostics["shrinkage"][name]["lambda"] for name in result.policies]
+    columns = zip(inputs.weights.T, lambdas, strict=True)
+    return np.column_stack([apply_shrinkage(w, variances, lam) for w, lam in columns])
 
 
-def _join(
-    config: UncertaintyEstimatorConfig, names: tuple[str, ...], fits: Sequence[PolicyFit]
-) -> InfluenceEstimate:
-    """All policies as one estimate, so that shared rows cancel in differences."""
-    influence = np.stack([fit.sampling + fit.judging for fit in fits], axis=1)
-    components = [Component(SAMPLING, influence)]
-    if config.standard_error == "twice":
-        noise = np.stack([fit.reported_noise for fit in fits], axis=1)
-        components.append(Component("judge", covariance=noise.T @ noise))
-    values = np.clip([fit.value for fit in fits], 0.0, 1.0)
-    return InfluenceEstimate(names, values, tuple(components), bounds=(0.0, 1.0))
+def _counted_twice(
+    result: EstimationResult, weights: FloatArray, variances: FloatArray
+) -> EstimationResult:
+    """The published standard error, which adds ``E[w^2 v] / n`` to the influence function's."""
+    noise = weights * np.sqrt(variances)[:, None] / weights.sum(axis=0)
+    part = Component("judge", covariance=noise.T @ noise)
+    influence = result.influence
+    return replace(result, influence=replace(influence, components=(*influence.components, part)))
+
+
+class _Line:
+    """Least squares of the reward on the score."""
+
+    def fit(self, X: FloatArray, y: FloatArray) -> _Line:
+        design = np.column_stack([np.ones(len(X)), X[:, 0]])
+        self.coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
+        return self
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        return np.asarray(self.coefficients[0] + self.coefficients[1] * X[:, 0])
+
+
+class _Constant:
+    """The mean reward."""
+
+    def fit(self, X: FloatArray, y: FloatArray) -> _Constant:
+        self.mean = float(y.mean())
+        return self
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        return np.full(len(X), self.mean)
+
+
+_OUTCOMES: dict[str, Callable[[], Any] | None] = {
+    "calibrated": None,
+    "linear": _Line,
+    "constant": _Constant,
+}

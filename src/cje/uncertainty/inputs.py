@@ -1,4 +1,4 @@
-"""Everything `UncertaintyAwareDRCPO.fit` is given, checked once and in one shape."""
+"""The arguments of `UncertaintyAwareDRCPO.fit`, checked and read into data sets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.checks import float_array
-from cje.data.folds import get_content_folds, get_folds
+from cje.data import Dataset
 from cje.data.judge_score import JudgeScore, JudgeScores
 from cje.errors import CJEError
-from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.arrays import FloatArray
 from cje.uncertainty.calibration import as_judge_scores, check_labels
 from cje.uncertainty.config import UncertaintyEstimatorConfig
 
@@ -25,36 +25,35 @@ FreshScores = Mapping[str, JudgeScores] | Sequence[JudgeScores | Sequence[JudgeS
 
 @dataclass(frozen=True)
 class Inputs:
-    """Checked columns.
+    """The data sets of one fit, and the weights as given.
 
     Attributes
     ----------
-    labelled : array of int
-        Rows with a label; `labels`, `label_folds` and `propensity` follow it.
-    clusters : array of int
-        Prompt of every row, then of every fresh draw of each policy (`fresh_clusters`).
+    logged : Dataset
+        Scores, variances, labels and log-ratios; a row without id is a prompt of its own.
+    fresh : Dataset or None
+    scores : JudgeScores
+    weights : array (n, K)
     """
 
+    logged: Dataset
+    fresh: Dataset | None
     scores: JudgeScores
-    labelled: IntArray
-    labels: FloatArray
-    propensity: FloatArray
-    row_folds: IntArray
-    n_folds: int
     weights: FloatArray
-    names: tuple[str, ...]
-    covariates: FloatArray | None
-    fresh: tuple[JudgeScores, ...] | None
-    clusters: IntArray | None
-    fresh_clusters: tuple[IntArray, ...] | None
-    n_clusters: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The policies."""
+        return self.logged.target_policies
+
+    @property
+    def unweighted(self) -> tuple[str, ...]:
+        """Policies whose weights are all equal: the logging policy itself."""
+        spread = np.ptp(self.weights, axis=0) / self.weights.max(axis=0)
+        return tuple(n for n, s in zip(self.names, spread, strict=True) if s < 1e-9)
 
     def __len__(self) -> int:
         return len(self.scores)
-
-    @property
-    def label_folds(self) -> IntArray:
-        return self.row_folds[self.labelled]
 
 
 def check_inputs(
@@ -77,35 +76,38 @@ def check_inputs(
         raise CJEError("at least two rows are needed", value=n)
     weights = _weights(importance_weights, n)
     names = _names(policy_names, weights.shape[1])
-    labelled, labels = _labels(oracle_rewards, n, config.k_folds)
-    if prompt_ids is not None:
-        prompt_ids = _listed("prompt_ids", prompt_ids)
-        if len(prompt_ids) != n:
-            raise CJEError(f"{n} judge scores but {len(prompt_ids)} prompt_ids")
-    folds = (
-        _content_folds(config, scores, labelled, labels, weights)
-        if prompt_ids is None
-        else get_folds(prompt_ids, config.k_folds, config.random_state)
+    labels = _labels(oracle_rewards, n, config.k_folds)
+    ids = _row_names(scores, labels, weights) if prompt_ids is None else _ids(prompt_ids, n)
+    given = _by_policy("fresh_judge_scores", fresh_judge_scores, names)
+    fresh = None if given is None else _fresh(given)
+    x = _covariates(covariates, n, fresh)
+    logged = Dataset.from_arrays(
+        prompt_id=ids,
+        policy="logging",
+        judge_score=scores.mean,
+        judge_variance=scores.variance,
+        oracle_label=labels,
+        label_propensity=_propensity(label_propensity, labels),
+        base_policy_logprob=np.zeros(n),
+        target_policy_logprobs=_log_ratios(weights),
+        target_policies=names,
+        covariates=x,
     )
-    fresh_given = _by_policy("fresh_judge_scores", fresh_judge_scores, names)
-    fresh = None if fresh_given is None else _fresh(fresh_given)
+    if fresh is None:
+        return Inputs(logged, None, scores, weights)
     fresh_ids = _by_policy("fresh_prompt_ids", fresh_prompt_ids, names)
-    codes, fresh_clusters, n_clusters = _clusters(n, prompt_ids, fresh, fresh_ids)
-    return Inputs(
-        scores=scores,
-        labelled=labelled,
-        labels=labels,
-        propensity=_propensity(label_propensity, labelled, n),
-        row_folds=folds,
-        n_folds=config.k_folds,
-        weights=weights,
-        names=names,
-        covariates=_covariates(covariates, n, fresh),
-        fresh=fresh,
-        clusters=codes,
-        fresh_clusters=fresh_clusters,
-        n_clusters=n_clusters,
+    named = [
+        _fresh_names(k, len(part), ids, prompt_ids is not None, fresh_ids)
+        for k, part in enumerate(fresh)
+    ]
+    drawn = Dataset.from_arrays(
+        prompt_id=[name for part in named for name in part],
+        policy=[name for name, part in zip(names, fresh, strict=True) for _ in range(len(part))],
+        judge_score=np.concatenate([part.mean for part in fresh]),
+        judge_variance=np.concatenate([part.variance for part in fresh]),
+        covariates={key: np.tile(column, len(fresh)) for key, column in (x or {}).items()},
     )
+    return Inputs(logged, drawn, scores, weights)
 
 
 def _weights(given: ArrayLike, n: int) -> FloatArray:
@@ -115,7 +117,7 @@ def _weights(given: ArrayLike, n: int) -> FloatArray:
     if w.ndim != 2 or w.shape[0] != n or w.shape[1] == 0:
         raise CJEError(
             f"importance_weights must be ({n},) or ({n}, policies)", value=np.shape(given),
-            hint="one row a logged response, one column a policy",
+            hint="one row per logged response, one column per policy",
         )  # fmt: skip
     low, high = w.min(axis=0), w.max(axis=0)  # NaN, where there is one, passes through both
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
@@ -144,53 +146,61 @@ def _names(given: Sequence[str] | None, k: int) -> tuple[str, ...]:
     return names
 
 
-def _labels(given: ArrayLike, n: int, k_folds: int) -> tuple[IntArray, FloatArray]:
+def _labels(given: ArrayLike, n: int, k_folds: int) -> FloatArray:
     labels = float_array("oracle_rewards", given)
     if labels.shape != (n,):
         raise CJEError(f"oracle_rewards must be ({n},), NaN where unlabelled", value=labels.shape)
-    labelled = np.flatnonzero(~np.isnan(labels))
-    if len(labelled) < k_folds:
+    known = labels[~np.isnan(labels)]
+    if len(known) < k_folds:
         raise CJEError(
-            f"{len(labelled)} labels are fewer than the {k_folds} folds",
+            f"{len(known)} labels are fewer than the {k_folds} folds",
             hint="label more rows, or lower k_folds",
         )
-    return labelled, check_labels(labels[labelled])
+    check_labels(known)
+    return labels
 
 
-def _content_folds(
-    config: UncertaintyEstimatorConfig,
-    scores: JudgeScores,
-    labelled: IntArray,
-    labels: FloatArray,
-    weights: FloatArray,
-) -> IntArray:
-    """Folds of rows without ids, from what they hold; equal rows are counted by their weights."""
-    outcome = np.full(len(scores), np.nan)
-    outcome[labelled] = labels
-    order = np.argsort(weights.sum(axis=1), kind="stable")
-    columns = [column[order] for column in (scores.mean, scores.variance, outcome)]
-    folds = np.empty(len(scores), dtype=np.int64)
-    folds[order] = get_content_folds(columns, config.k_folds, config.random_state)
-    return folds
+def _ids(given: Sequence[str], n: int) -> list[str]:
+    ids = [str(name) for name in _listed("prompt_ids", given)]
+    if len(ids) != n:
+        raise CJEError(f"{n} judge scores but {len(ids)} prompt_ids")
+    return ids
 
 
-def _propensity(given: ArrayLike | None, labelled: IntArray, n: int) -> FloatArray:
+def _row_names(scores: JudgeScores, labels: FloatArray, weights: FloatArray) -> list[str]:
+    """Names of rows without ids from what they hold, so that folds do not follow their order."""
+    keys = (*weights.T, np.nan_to_num(labels, nan=-1.0), scores.variance, scores.mean)
+    rank = np.empty(len(scores), dtype=np.int64)
+    rank[np.lexsort(keys)] = np.arange(len(scores))
+    return [f"row {k}" for k in rank.tolist()]
+
+
+def _log_ratios(weights: FloatArray) -> FloatArray:
+    """Logarithms of the weights; a weight of zero gets one that is zero beside the others."""
+    positive = weights > 0.0
+    logs = np.log(np.where(positive, weights, 1.0))
+    return np.where(positive, logs, logs.min(axis=0) - 800.0)
+
+
+def _propensity(given: ArrayLike | None, labels: FloatArray) -> FloatArray | None:
+    """Probability of a label, on labelled rows; None where none are given."""
     if given is None:
-        return np.full(len(labelled), len(labelled) / n)
+        return None
+    n, labelled = len(labels), ~np.isnan(labels)
     chance = float_array("label_propensity", given)
     if chance.shape not in ((), (n,)):
         raise CJEError(f"label_propensity must be one number or ({n},)", value=chance.shape)
-    p = np.broadcast_to(chance, (n,))[labelled]
-    if not ((p > 0.0) & (p <= 1.0)).all():
+    p = np.broadcast_to(chance, (n,))
+    if not ((p[labelled] > 0.0) & (p[labelled] <= 1.0)).all():
         raise CJEError(
-            "label_propensity must be in (0, 1] on labelled rows", value=float(np.min(p))
+            "label_propensity must be in (0, 1] on labelled rows", value=float(np.min(p[labelled]))
         )
-    return p
+    return np.where((p > 0.0) & (p <= 1.0), p, np.nan)
 
 
 def _covariates(
     given: ArrayLike | None, n: int, fresh: tuple[JudgeScores, ...] | None
-) -> FloatArray | None:
+) -> dict[str, FloatArray] | None:
     if given is None:
         return None
     x = float_array("X", given)
@@ -199,23 +209,22 @@ def _covariates(
         raise CJEError(f"X must be a finite ({n}, columns) array", value=x.shape)
     if fresh is not None and any(len(scores) != n for scores in fresh):
         raise CJEError(
-            "X with fresh draws needs one fresh draw a logged row, in the same order",
+            "X with fresh draws needs one fresh draw per logged row, in the same order",
             hint="X describes the prompt; leave it out otherwise",
         )
-    centred: FloatArray = x - x.mean(axis=0)
-    return centred
+    return {f"x{i}": column for i, column in enumerate(x.T)}
 
 
 def _by_policy(
     what: str, given: Mapping[str, Any] | Sequence[Any] | None, names: tuple[str, ...]
 ) -> list[Any] | None:
-    """One entry a policy, in the policies' order, from a mapping or a sequence."""
+    """One entry per policy, in the policies' order, from a mapping or a sequence."""
     if given is None:
         return None
     if isinstance(given, Mapping):
         missing = [name for name in names if name not in given]
         if missing:
-            raise CJEError(f"{what} lacks {missing}", hint="give one set a policy")
+            raise CJEError(f"{what} lacks {missing}", hint="give one set per policy")
         return [given[name] for name in names]
     sets = [given] if isinstance(given, JudgeScores) else _listed(what, given)
     if len(sets) != len(names):
@@ -237,45 +246,19 @@ def _fresh(given: list[Any]) -> tuple[JudgeScores, ...]:
     return sets
 
 
-def _clusters(
-    n: int,
-    prompt_ids: Sequence[str] | None,
-    fresh: tuple[JudgeScores, ...] | None,
-    fresh_ids: list[Any] | None,
-) -> tuple[IntArray | None, tuple[IntArray, ...] | None, int]:
-    """Codes of the logged rows' prompts, of each policy's fresh draws, and how many there are.
-
-    Fresh draws meet the logged rows by id where both have one; without any ids a set of n draws
-    answers the logged prompts in order; any other draw is a prompt of its own.
-    """
-    if fresh is None:
-        if prompt_ids is None:
-            return None, None, n
-        codes = np.unique(np.asarray(prompt_ids), return_inverse=True)[1]
-        return codes, None, int(codes.max()) + 1
-    rows: list[Any] = list(range(n)) if prompt_ids is None else list(prompt_ids)
-    named = [_fresh_names(k, s, n, rows, prompt_ids, fresh_ids) for k, s in enumerate(fresh)]
-    number: dict[Any, int] = {}
-    coded = [
-        np.array([number.setdefault(name, len(number)) for name in names], dtype=np.int64)
-        for names in (rows, *named)
-    ]
-    return coded[0], tuple(coded[1:]), len(number)
-
-
 def _fresh_names(
-    k: int,
-    scores: JudgeScores,
-    n: int,
-    rows: list[Any],
-    prompt_ids: Sequence[str] | None,
-    fresh_ids: list[Any] | None,
-) -> Sequence[Any]:
-    if prompt_ids is None:
-        return rows if len(scores) == n else [(k, j) for j in range(len(scores))]
-    if fresh_ids is None:
-        return [(k, j) for j in range(len(scores))]
-    ids = _listed("fresh_prompt_ids", fresh_ids[k])
-    if len(ids) != len(scores):
-        raise CJEError(f"{len(scores)} fresh draws but {len(ids)} fresh_prompt_ids")
-    return ids
+    k: int, n_fresh: int, ids: list[str], named: bool, fresh_ids: list[Any] | None
+) -> list[str]:
+    """Prompts of one policy's fresh draws.
+
+    They meet the logged rows by id where both have one; without any ids a set of n draws answers
+    the logged prompts in order; any other draw is a prompt of its own.
+    """
+    if not named and n_fresh == len(ids):
+        return ids
+    if not named or fresh_ids is None:
+        return [f"fresh {k} {j}" for j in range(n_fresh)]
+    found = [str(name) for name in _listed("fresh_prompt_ids", fresh_ids[k])]
+    if len(found) != n_fresh:
+        raise CJEError(f"{n_fresh} fresh draws but {len(found)} fresh_prompt_ids")
+    return found

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.checks import is_number
+from cje.diagnostics.judge_variance import Gamma
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
+from cje.estimators.offpolicy.shrinkage import checked_columns
 from cje.kernels.arrays import FloatArray
-from cje.uncertainty.calibration import Gamma
-from cje.uncertainty.shrinkage import checked_columns
 
 __all__ = ["UncertaintyReport", "create_uncertainty_report"]
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from cje.diagnostics.judge_variance import Gamma
 from cje.errors import CJEError
-from cje.inference import Finding, InfluenceEstimate, Severity
+from cje.inference import SAMPLING, Finding, InfluenceEstimate, Severity
 from cje.kernels.arrays import FloatArray
+from cje.kernels.weights import effective_sample_size
 from cje.report.parts import Part
-from cje.uncertainty.calibration import Gamma
+from cje.results.result import EstimationResult
 from cje.uncertainty.config import UncertaintyEstimatorConfig
 from cje.uncertainty.estimate import (
     PolicyUncertaintyResult,
@@ -21,24 +23,30 @@ from cje.uncertainty.estimate import (
 )
 from cje.uncertainty.inputs import Inputs
 from cje.uncertainty.parts import result_parts
-from cje.uncertainty.report import UncertaintyReport, create_uncertainty_report
+from cje.uncertainty.report import create_uncertainty_report
 
-if TYPE_CHECKING:
-    from cje.uncertainty.estimator import PolicyFit
-
-__all__ = ["MultiPolicyUncertaintyResult", "build_result"]
+__all__ = ["MultiPolicyUncertaintyResult", "result_view"]
 
 
 @dataclass(frozen=True)
 class MultiPolicyUncertaintyResult:
-    """All policies, their joint influence, and what was noticed on the way."""
+    """A view of an `EstimationResult` under the founding document's names."""
 
+    result: EstimationResult
     policies: tuple[PolicyUncertaintyResult, ...]
-    influence: InfluenceEstimate
     estimator_type: str
     n_samples: int
     global_metadata: dict[str, Any]
-    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def influence(self) -> InfluenceEstimate:
+        """The joint estimate of all policies."""
+        return self.result.influence
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Gates and warnings of the estimate."""
+        return self.result.findings
 
     def get_policy(self, name: str) -> PolicyUncertaintyResult:
         """A policy by name."""
@@ -111,72 +119,89 @@ class MultiPolicyUncertaintyResult:
         return self.summary()
 
 
-def build_result(
+def result_view(
     config: UncertaintyEstimatorConfig,
     estimator_type: str,
     inputs: Inputs,
+    result: EstimationResult,
     gamma: Gamma,
+    weights: FloatArray,
     variances: FloatArray,
-    fits: Sequence[PolicyFit],
-    influence: InfluenceEstimate,
 ) -> MultiPolicyUncertaintyResult:
-    """Inference on the joint influence, policy by policy."""
-    errors = influence.standard_errors()
-    intervals = influence.intervals(config.confidence_level)
+    """The result policy by policy; `weights` (n, K) are those used, `variances` scaled by gamma."""
+    errors = result.robust_standard_errors
+    sampling = np.zeros(len(inputs.names))
+    for part in result.influence.components:
+        if part.kind == SAMPLING:
+            sampling = np.asarray((part.matrix**2).sum(axis=0))
     policies = []
-    for k, fit in enumerate(fits):
-        low, high = intervals[k]
-        parts = _decompose(config, fit, float(errors[k]))
-        estimate = UncertaintyAwareEstimate(
-            value=float(influence.values[k]),
-            se=float(errors[k]),
-            ci_lower=float(low),
-            ci_upper=float(high),
-            confidence_level=config.confidence_level,
-            variance_decomposition=parts,
-            effective_sample_size=fit.shrinkage.ess_after,
-            raw_effective_sample_size=fit.shrinkage.ess_before,
-            shrinkage_applied=fit.shrinkage.lam > 0.0,
-            shrinkage_lambda=fit.shrinkage.lam,
-            shrinkage_bias=fit.shrinkage.bias,
-        )
-        report = _report(estimate, fit, variances, gamma) if config.compute_diagnostics else None
-        policies.append(PolicyUncertaintyResult(inputs.names[k], estimate, report))
+    for k, name in enumerate(inputs.names):
+        noise = weights[:, k] * np.sqrt(variances) / float(weights[:, k].sum())
+        reported, total = float(noise @ noise), float(errors[k] ** 2)
+        judge = reported if config.standard_error == "twice" else total - float(sampling[k])
+        judge = min(max(judge, 0.0), total)
+        parts = VarianceDecomposition(total - judge, judge, reported)
+        estimate = _estimate(config, result, k, parts, inputs)
+        report = None
+        if config.compute_diagnostics:
+            report = create_uncertainty_report(
+                weights=weights[:, k],
+                rewards=inputs.scores.mean,
+                variances=variances,
+                estimate=estimate.value,
+                se_with_uncertainty=estimate.se,
+                se_without_uncertainty=float(np.sqrt(parts.eif)),
+                gamma=gamma,
+                shrinkage_applied=estimate.shrinkage_applied,
+                shrinkage_lambda=estimate.shrinkage_lambda,
+            )
+        policies.append(PolicyUncertaintyResult(name, estimate, report))
+    found = [*result.findings, *_gamma_findings(gamma)]
     return MultiPolicyUncertaintyResult(
-        policies=tuple(policies),
-        influence=influence,
-        estimator_type=estimator_type,
-        n_samples=len(inputs),
-        global_metadata=_metadata(config, inputs, gamma, policies),
-        findings=tuple(_findings(config, gamma, policies, fits, inputs)),
+        replace(result, findings=tuple(found)),
+        tuple(policies),
+        estimator_type,
+        len(inputs),
+        _metadata(config, inputs, gamma, policies),
     )
 
 
-def _report(
-    estimate: UncertaintyAwareEstimate, fit: PolicyFit, variances: FloatArray, gamma: Gamma
-) -> UncertaintyReport:
-    """The diagnostics of one policy: of the very standard error the result states."""
-    return create_uncertainty_report(
-        weights=fit.weights,
-        rewards=fit.rewards,
-        variances=variances,
-        estimate=estimate.value,
-        se_with_uncertainty=estimate.se,
-        se_without_uncertainty=float(np.sqrt(estimate.variance_decomposition.eif)),
-        gamma=gamma,
-        shrinkage_applied=estimate.shrinkage_applied,
-        shrinkage_lambda=estimate.shrinkage_lambda,
+def _estimate(
+    config: UncertaintyEstimatorConfig,
+    result: EstimationResult,
+    k: int,
+    parts: VarianceDecomposition,
+    inputs: Inputs,
+) -> UncertaintyAwareEstimate:
+    name = result.policies[k]
+    low, high = result.influence.intervals(config.confidence_level)[k]
+    raw = effective_sample_size(inputs.weights[:, k])
+    shrunk = result.diagnostics.get("shrinkage", {}).get(name, {})
+    lam = float(shrunk.get("lambda", 0.0))
+    return UncertaintyAwareEstimate(
+        value=float(result.estimates[k]),
+        se=float(result.robust_standard_errors[k]),
+        ci_lower=float(low),
+        ci_upper=float(high),
+        confidence_level=config.confidence_level,
+        variance_decomposition=parts,
+        effective_sample_size=float(shrunk.get("ess_after", raw)),
+        raw_effective_sample_size=raw,
+        shrinkage_applied=lam > 0.0,
+        shrinkage_lambda=lam,
+        shrinkage_bias=float(shrunk.get("bias", 0.0)),
     )
 
 
-def _decompose(
-    config: UncertaintyEstimatorConfig, fit: PolicyFit, se: float
-) -> VarianceDecomposition:
-    reported = float(fit.reported_noise @ fit.reported_noise)
-    total = se**2
-    judge = reported if config.standard_error == "twice" else total - float((fit.sampling**2).sum())
-    judge = min(max(judge, 0.0), total)
-    return VarianceDecomposition(total - judge, judge, reported)
+def _gamma_findings(gamma: Gamma) -> Iterator[Finding]:
+    if gamma > 1.0 and not gamma.believable:
+        yield Finding(
+            "judge-too-sure",
+            gamma.verdict,
+            Severity.INFO,
+            "use these intervals, not the judge's own variances",
+            details={"gamma": float(gamma)},
+        )
 
 
 def _metadata(
@@ -187,8 +212,8 @@ def _metadata(
 ) -> dict[str, Any]:
     n = len(inputs)
     return {
-        "n_labels": len(inputs.labelled),
-        "label_share": len(inputs.labelled) / n,
+        "n_labels": inputs.logged.n_labelled,
+        "label_share": inputs.logged.n_labelled / n,
         "gamma": gamma,
         "gamma_identified": gamma.identified,
         "gamma_verdict": gamma.verdict,
@@ -203,60 +228,3 @@ def _metadata(
         "k_folds": config.k_folds,
         "random_state": config.random_state,
     }
-
-
-def _findings(
-    config: UncertaintyEstimatorConfig,
-    gamma: Gamma,
-    policies: Sequence[PolicyUncertaintyResult],
-    fits: Sequence[PolicyFit],
-    inputs: Inputs,
-) -> Iterator[Finding]:
-    if gamma > 1.0 and not gamma.believable:
-        yield Finding(
-            "judge-too-sure",
-            gamma.verdict,
-            Severity.INFO,
-            "trust the intervals here, not the judge's own variances",
-            details={"gamma": float(gamma)},
-        )
-    for policy, fit in zip(policies, fits, strict=True):
-        yield from _policy_findings(config, policy, fit, inputs)
-
-
-def _policy_findings(
-    config: UncertaintyEstimatorConfig,
-    policy: PolicyUncertaintyResult,
-    fit: PolicyFit,
-    inputs: Inputs,
-) -> Iterator[Finding]:
-    estimate, n = policy.estimate, len(inputs)
-    ess = estimate.raw_effective_sample_size
-    if ess < 0.1 * n:
-        yield Finding(
-            "low-ess",
-            f"the raw effective sample size is {ess:.0f} of {n} rows",
-            Severity.WARNING if ess >= 0.01 * n else Severity.REFUSE,
-            "use fresh draws from this policy"
-            if inputs.fresh is None
-            else "the label correction rests on few rows: label some of this policy's own draws",
-            policy.name,
-        )
-    if not fit.shrinkage.reached:
-        yield Finding(
-            "ess-not-reached",
-            f"no shrinkage brings the effective sample size to "
-            f"{100 * config.min_ess_ratio:g}% of the rows",
-            Severity.WARNING,
-            "the judge's variances do not single out the heavy rows: use fresh draws",
-            policy.name,
-        )
-    if abs(estimate.shrinkage_bias) > 0.5 * estimate.se > 0.0:
-        yield Finding(
-            "shrinkage-bias",
-            f"shrinkage moved the value by {estimate.shrinkage_bias:+.4f}, more than half "
-            f"its standard error {estimate.se:.4f}: the interval leaves that out",
-            Severity.WARNING,
-            "use shrinkage_method='optimal', or none",
-            policy.name,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.calibration.weights.simcal import SimcalConfig, SIMCalibrator
 from cje.data import Dataset, PrecomputedSampler
 from cje.diagnostics import GateThresholds, effective_sample_size
+from cje.diagnostics.judge_variance import Gamma, calibrate_variance_gamma
 from cje.errors import CJEError
 from cje.estimators.direct.findings import judge_curve
 from cje.estimators.identical_labels import unseen_variance
@@ -27,6 +28,12 @@ from cje.estimators.offpolicy.findings import (
 from cje.estimators.offpolicy.label_term import LabelTerm, Reach, label_term, through_calibration
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
 from cje.estimators.offpolicy.rewards import RewardModels, Rewards, fit_model
+from cje.estimators.offpolicy.weight_shrinkage import (
+    Shrunk,
+    WeightShrinkage,
+    shrink_weights,
+    shrinkage_findings,
+)
 from cje.inference import (
     LABELS,
     SAMPLE_LABELS,
@@ -41,7 +48,9 @@ from cje.kernels.arrays import FloatArray
 from cje.results.evidence import Evidence
 from cje.results.result import EstimationResult
 
-__all__ = ["Fit", "OffPolicyEstimator", "Problem"]
+__all__ = ["LABEL_WEIGHTS", "Fit", "OffPolicyEstimator", "Problem"]
+
+LABEL_WEIGHTS = ("raw", "projected")
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,20 @@ class Problem:
     fresh: tuple[FreshDraws, ...]
     cluster_names: Sequence[str]
     target_models: Mapping[str, CrossFittedRewardModel] = field(default_factory=dict)
+    judge_variance: FloatArray | None = None
+
+    @cached_property
+    def gamma(self) -> Gamma | None:
+        """The judge's errors beside its stated variances; None where it states none."""
+        if self.judge_variance is None:
+            return None
+        rows = self.logged.labelled
+        return calibrate_variance_gamma(
+            self.logged.labels[rows],
+            self.rewards.out_of_fold[rows],
+            self.judge_variance[rows],
+            1.0 / self.logged.propensity[rows],
+        )
 
     @property
     def n_clusters(self) -> int:
@@ -153,6 +176,9 @@ class OffPolicyEstimator(ABC):
     level : float
         Of the intervals.
     thresholds : GateThresholds, optional
+    shrinkage : WeightShrinkage, optional
+        Take weight from rows the judge is unsure about (needs `judge_variance`). The gates read
+        the weights as they were.
     """
 
     name: ClassVar[str]
@@ -178,6 +204,7 @@ class OffPolicyEstimator(ABC):
         min_pi: float | None = None,
         level: float = 0.95,
         thresholds: GateThresholds | None = None,
+        shrinkage: WeightShrinkage | None = None,
     ) -> None:
         if self.needs_fresh and fresh_draws is None:
             raise CJEError(
@@ -198,6 +225,7 @@ class OffPolicyEstimator(ABC):
         self.min_pi = min_pi
         self.level = level
         self.thresholds = thresholds or GateThresholds()
+        self.shrinkage = shrinkage
 
     @abstractmethod
     def fit(self, problem: Problem) -> Fit:
@@ -272,19 +300,32 @@ class OffPolicyEstimator(ABC):
 
     def estimate(self, problem: Problem) -> EstimationResult:
         """The result on a prepared problem, which several estimators may share."""
-        fit = self.fit(problem)
+        used, shrunk = self._shrink(problem)
+        fit = self.fit(used)
         scale = self.sampler.dataset.oracle_scale
         kept = [part for part in fit.components if self.oua_jackknife or part.kind != LABELS]
         influence = InfluenceEstimate(
             problem.logged.policies,
             # The label part can carry a value near the range's end beyond it.
             np.clip(fit.values, 0.0, 1.0) if self.bounded else fit.values,
-            (*kept, *self._unseen(problem, fit)),
+            (*kept, *self._unseen(used, fit)),
             problem.cluster_names,
             # An unnormalised estimate may lie outside the range: cutting would empty its interval.
             bounds=(0.0, 1.0) if self.bounded or _within(fit.values) else None,
         ).rescaled(scale.width, scale.low)
         diagnostics, findings = self._findings(problem, fit)
+        if problem.gamma is not None:
+            diagnostics["gamma"] = problem.gamma.to_dict()
+        if self.shrinkage is not None:
+            if used is not problem:
+                moved = (fit.values - self.fit(problem).values).tolist()
+                shrunk = tuple(replace(s, bias=b) for s, b in zip(shrunk, moved, strict=True))
+            errors = influence.standard_errors() / scale.width
+            for name, item, se in zip(influence.names, shrunk, errors, strict=True):
+                findings += shrinkage_findings(name, item, float(se), self.shrinkage)
+            diagnostics["shrinkage"] = {
+                name: item.to_dict() for name, item in zip(influence.names, shrunk, strict=True)
+            }
         metadata = {
             "level": self.level,
             "quantity": "policy value",
@@ -305,6 +346,21 @@ class OffPolicyEstimator(ABC):
             tuple(findings),
             curves={"judge": self._judge_curve(problem)},
             evidence=self._evidence(problem),
+        )
+
+    def weighted_outcome(self, problem: Problem) -> FloatArray:
+        """(n, K) what a row's weight multiplies besides its label residual: here nothing."""
+        return np.zeros((len(problem.logged), len(problem.logged.policies)))
+
+    def _shrink(self, problem: Problem) -> tuple[Problem, tuple[Shrunk, ...]]:
+        if self.shrinkage is None:
+            return problem, ()
+        return shrink_weights(
+            problem,
+            self.shrinkage,
+            problem.judge_variance,
+            problem.gamma or Gamma(1.0, identified=False),
+            self.weighted_outcome(problem),
         )
 
     @staticmethod
@@ -392,7 +448,10 @@ class OffPolicyEstimator(ABC):
             fresh, names = prepare_fresh(
                 logged, self.fresh_draws, seed=self.seed, covariates=self.covariates
             )
-        return Problem(logged, rewards, tuple(fresh), names, models.by_target)
+        variance = self.sampler.dataset.judge_variance
+        if variance is not None and not np.isfinite(variance).all():
+            variance = None
+        return Problem(logged, rewards, tuple(fresh), names, models.by_target, variance)
 
 
 def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ...]:

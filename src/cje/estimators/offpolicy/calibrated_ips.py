@@ -79,6 +79,9 @@ class CalibratedIPS(OffPolicyEstimator):
             {"simcal": _plain(info), "calibrated_ess_fraction": _ess_fraction(problem, weights)},
         )
 
+    def weighted_outcome(self, problem: Problem) -> FloatArray:
+        return np.tile(problem.rewards.out_of_fold[:, None], len(problem.logged.policies))
+
     def _projected(self, problem: Problem) -> tuple[FloatArray, dict[str, Any]]:
         """Cross-fitted m(S), mean one: each fold's from a projection that never saw its weights.
 

@@ -93,6 +93,13 @@ class DRCPOEstimator(OffPolicyEstimator):
             reaches = problem.reach_fresh
         return self.assemble(problem, means, influence, term, reaches, {"draws_per_prompt": draws})
 
+    def weighted_outcome(self, problem: Problem) -> FloatArray:
+        if self.outcome_model is None:
+            return super().weighted_outcome(problem)
+        outcome = learned_outcome(problem, self.outcome_model)
+        left = problem.rewards.out_of_fold - outcome.logged
+        return np.tile(left[:, None], len(problem.logged.policies))
+
     def _learned(
         self, problem: Problem, term: LabelTerm, outcome: Outcome
     ) -> tuple[FloatArray, FloatArray]:

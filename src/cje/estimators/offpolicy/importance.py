@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cje.checks import check_choice
 from cje.errors import CJEError
-from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
+from cje.estimators.offpolicy.base import LABEL_WEIGHTS, Fit, OffPolicyEstimator, Problem
 from cje.inference import SAMPLING, Component
 from cje.kernels.arrays import FloatArray
 
@@ -30,6 +31,14 @@ class IPSEstimator(OffPolicyEstimator):
 
     name: ClassVar[str] = "ips"
     bounded: ClassVar[bool] = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.shrinkage is not None:
+            raise CJEError(
+                "ips does not shrink weights: a factor common to them moves the estimate",
+                hint="use snips, or leave shrinkage out",
+            )
 
     def fit(self, problem: Problem) -> Fit:
         logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
@@ -57,6 +66,17 @@ class SNIPSEstimator(OffPolicyEstimator):
     Influence of the ratio: :math:`\psi_i = \tilde W_i (R_i - \hat V)/n` with mean-one
     :math:`\tilde W`; a bootstrap with the normaliser frozen would be several times too wide.
 
+    Parameters
+    ----------
+    log_ratio_shift : bool
+    label_weight : {"projected", "raw"}
+        Weights of the label part: m(S) = E[W | S], or W itself, which does not take E[Y | S] to
+        carry over (then the labels are part of the influence function).
+
+    Notes
+    -----
+    Other parameters as in `OffPolicyEstimator`.
+
     References
     ----------
     Hajek (1971); Swaminathan & Joachims (2015), NeurIPS.
@@ -64,9 +84,25 @@ class SNIPSEstimator(OffPolicyEstimator):
 
     name: ClassVar[str] = "snips"
 
-    def __init__(self, *args: Any, log_ratio_shift: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        log_ratio_shift: bool = False,
+        label_weight: str = "projected",
+        **options: Any,
+    ) -> None:
+        check_choice("label_weight", label_weight, LABEL_WEIGHTS)
         super().__init__(*args, **options)
         self.log_ratio_shift = log_ratio_shift
+        self.label_weight = label_weight
+
+    def label_weights(self, problem: Problem) -> tuple[FloatArray, bool]:
+        if self.label_weight == "raw":
+            return problem.logged.weights, True
+        return super().label_weights(problem)
+
+    def weighted_outcome(self, problem: Problem) -> FloatArray:
+        return np.tile(problem.rewards.out_of_fold[:, None], len(problem.logged.policies))
 
     def fit(self, problem: Problem) -> Fit:
         logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from cje.errors import CJEError
-from cje.estimators.offpolicy.base import Problem
+from cje.checks import check_choice
+from cje.estimators.offpolicy.base import LABEL_WEIGHTS, Problem
 from cje.estimators.offpolicy.doubly_robust import DRCPOEstimator
 from cje.kernels.arrays import FloatArray
 
@@ -37,8 +37,7 @@ class TRCPOEstimator(DRCPOEstimator):
     heavy_tail_refuses: bool = True
 
     def __init__(self, *args: Any, label_weight: str = "raw", **options: Any) -> None:
-        if label_weight not in ("raw", "projected"):
-            raise CJEError("label_weight is 'raw' or 'projected'", value=label_weight)
+        check_choice("label_weight", label_weight, LABEL_WEIGHTS)
         super().__init__(*args, **options)
         self.label_weight = label_weight
 

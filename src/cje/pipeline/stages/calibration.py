@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cje.calibration.rewards.reward_model import CrossFittedRewardModel, RewardModel
+from cje.calibration.rewards.selection import ModeSelection
 from cje.errors import CJEError
 from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.estimators.offpolicy.rewards import RewardModels
@@ -53,13 +55,13 @@ def models_path(work_dir: Path, name: str) -> Path:
 def stored_models(
     work_dir: Path,
     name: str,
+    config: PipelineConfig,
     estimators: Callable[[], Mapping[str, OffPolicyEstimator]],
-    *,
-    trial: bool = False,
 ) -> RewardModels | None:
     """The reward models of this run: as kept, or fitted by the estimators and kept now.
 
-    None in a trial whose few labels cannot calibrate the judge.
+    Without an oracle the rewards are the judge's own scores. None in a trial (`dataset.limit`)
+    whose few labels cannot calibrate the judge.
 
     Raises
     ------
@@ -69,9 +71,9 @@ def stored_models(
     path = models_path(work_dir, name)
     if not path.exists():
         try:
-            models = _fitted(estimators())
+            models = _identity(config) if config.oracle_config is None else _fitted(estimators())
         except CJEError:
-            if not trial:
+            if config.dataset.limit is None:
                 raise
             return None
         head = {"format": FORMAT, "version": FORMAT_VERSION, "fingerprint": name}
@@ -84,6 +86,15 @@ def _fitted(estimators: Mapping[str, OffPolicyEstimator]) -> RewardModels:
     made = [estimator.calibrate() for estimator in estimators.values()]
     by_target = {name: model for models in made for name, model in models.by_target.items()}
     return RewardModels(made[0].shared, by_target)
+
+
+def _identity(config: PipelineConfig) -> RewardModels:
+    """Reward = judge score, in every fold and for every target."""
+    line = RewardModel(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+    model = CrossFittedRewardModel(
+        line, (line,) * config.calibration.n_folds, ModeSelection.forced("monotone")
+    )
+    return RewardModels(model, {policy.name: model for policy in config.target_policies})
 
 
 def _read(path: Path, name: str) -> RewardModels:
@@ -113,8 +124,7 @@ def calibrated_rewards(
         None if fresh is None else fresh_dataset(fresh, config),
         config,
     )
-    trial = config.dataset.limit is not None
-    models = stored_models(work_dir, name, lambda: estimators, trial=trial)
+    models = stored_models(work_dir, name, config, lambda: estimators)
     rewards = np.full(len(rows), np.nan)
     if models is not None:
         usable = rows.columns("error")["error"].is_null().to_numpy()

@@ -44,7 +44,7 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
         judge_variance=_floats(good["judge_variance"]),
         oracle_label=_floats(good[labels]),
         label_propensity=_propensity(good),
-        rewards=_floats(good["reward"]) if rewards else None,
+        rewards=_rewards(good),
         oracle_scale=_oracle_scale(config),
         base_policy_logprob=good["logp_logging"].to_numpy(),
         target_policy_logprobs=matrix,
@@ -99,6 +99,13 @@ def _oracle_scale(config: PipelineConfig) -> tuple[float, float]:
 
 def _floats(column: pl.Series) -> NDArray[np.float64]:
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def _rewards(rows: pl.DataFrame) -> NDArray[np.float64] | None:
+    """The rewards; None before calibration, and in a trial whose labels were too few for it."""
+    if "reward" not in rows.columns or rows["reward"].null_count():
+        return None
+    return _floats(rows["reward"])
 
 
 def _propensity(rows: pl.DataFrame) -> NDArray[np.float64] | None:

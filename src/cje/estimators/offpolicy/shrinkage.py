@@ -24,7 +24,6 @@ kept as `covariance_shrinkage`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,7 +34,6 @@ from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 
 __all__ = [
-    "Shrinkage",
     "adaptive_shrinkage",
     "apply_shrinkage",
     "checked_columns",
@@ -47,28 +45,6 @@ __all__ = [
 
 _LARGEST = 1e60  # of a reward or variance: squares of their products must stay finite
 _SMALLEST = 1e-300  # of a variance to divide by
-
-
-@dataclass(frozen=True)
-class Shrinkage:
-    """A chosen lambda and what it does.
-
-    Attributes
-    ----------
-    lam : float
-    ess_before, ess_after : float
-        Effective sample sizes (Kish).
-    bias : float
-        Estimated move of the self-normalised mean, ``V(lambda) - V(0)``.
-    reached : bool
-        Whether the effective sample size asked for was reached (``adaptive``).
-    """
-
-    lam: float
-    ess_before: float
-    ess_after: float
-    bias: float
-    reached: bool = True
 
 
 def apply_shrinkage(weights: ArrayLike, variances: ArrayLike, lam: float) -> FloatArray:
