@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 
 from cje.terminal import console as safe_console
 from cje.terminal import safe
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["demo"]
 
@@ -47,6 +49,8 @@ def demo(
 
 
 def _weights(rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
     table = Table(title="Importance weights of the logged responses")
     for name in ("target policy", "mean", "largest", "effective sample size"):
         table.add_column(name, justify="left" if name == "target policy" else "right")
@@ -61,6 +65,8 @@ def _weights(rows: list[dict[str, Any]]) -> Table:
 
 
 def _estimates(rows: list[Any]) -> Table:
+    from rich.table import Table
+
     table = Table(title="Policy values: estimated from the log, and the truth by brute force")
     for name in ("policy", "estimate", "95% interval", "truth", "verdict"):
         table.add_column(name, justify="left" if name in ("policy", "verdict") else "right")

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -82,6 +80,9 @@ def _first_line(error: BaseException) -> str:
 
 def _details(error: BaseException) -> str:
     """Write the traceback to a private file; returns where, for the message."""
+    import tempfile
+    import traceback
+
     try:
         handle, path = tempfile.mkstemp(prefix="cje-error-", suffix=".txt")
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
