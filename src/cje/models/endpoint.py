@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urlsplit
 
 from cje.errors import CJEError
+from cje.models.secrets import check_base_url, check_key_variable, find_secret, masked_url
 
 __all__ = ["JSON", "PROVIDERS", "Endpoint", "ProviderDefaults", "Usage", "call_seed"]
 
@@ -107,7 +107,15 @@ class Endpoint:
         if not self.model:
             raise CJEError("model is empty", where=f"provider {self.provider}")
         if self.base_url is not None:
-            object.__setattr__(self, "base_url", _without_credentials(self.base_url))
+            object.__setattr__(self, "base_url", check_base_url(self.base_url))
+        if self.api_key_env is not None:
+            check_key_variable(self.api_key_env)
+        if (place := find_secret(self.extra_body or {})) is not None:
+            raise CJEError(
+                f"extra_body seems to hold a key (at {place})",
+                where=self.label,
+                hint="put the key into an environment variable and name it in api_key_env",
+            )
         if self.provider == "openai-compatible" and self.base_url is None:
             raise CJEError("provider 'openai-compatible' needs base_url")
 
@@ -121,7 +129,7 @@ class Endpoint:
         if self.base_url is not None:
             return self.base_url
         from_env = os.environ.get("OPENAI_BASE_URL") if self.provider == "openai" else None
-        return _without_credentials(from_env) if from_env else PROVIDERS[self.provider].base_url
+        return check_base_url(from_env) if from_env else PROVIDERS[self.provider].base_url
 
     @property
     def label(self) -> str:
@@ -152,29 +160,15 @@ class Endpoint:
         return key
 
     def identity(self) -> dict[str, JSON]:
-        """What decides the answers of this endpoint, for a store key. Never a key."""
+        """What decides the answers of this endpoint, for a key of the store. Holds no secret."""
         return {
             "provider": self.provider,
             "model": self.model,
             "revision": self.revision,
-            "base_url": self.url,
+            "base_url": None if self.url is None else masked_url(self.url),
             "api_version": self.api_version,
             "extra_body": dict(self.extra_body or {}),
         }
-
-
-def _without_credentials(url: str) -> str:
-    """Refuse a password inside a URL: it would reach logs, the store and reports."""
-    parts = urlsplit(url)
-    if "@" in parts.netloc or (not parts.netloc and "@" in url):
-        shown = url.rpartition("@")[2]
-        raise CJEError(
-            f"base_url (of {shown}) carries a user name or password",
-            hint="put the key in an environment variable and name it in api_key_env",
-        )
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise CJEError("base_url must start with http:// or https://", value=url)
-    return url.rstrip("/")
 
 
 def call_seed(*parts: object) -> int:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from cje.errors import CJEError
 from cje.models.endpoint import PROVIDERS, Endpoint
+from cje.models.secrets import check_base_url, check_key_variable, find_secret
 
 __all__ = ["EndpointConfig", "config_faults"]
 
@@ -34,6 +35,26 @@ class EndpointConfig(BaseModel):
         if value != cls.in_process and value not in PROVIDERS:
             known = ", ".join([cls.in_process, *PROVIDERS])
             raise ValueError(f"unknown provider {value!r}: use one of {known}")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _no_secret_in_the_address(cls, value: str | None) -> str | None:
+        return None if value is None else check_base_url(value)
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _a_name_of_a_variable(cls, value: str | None) -> str | None:
+        return None if value is None else check_key_variable(value)
+
+    @field_validator("extra_body")
+    @classmethod
+    def _no_secret_in_the_body(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if (place := find_secret(value or {})) is not None:
+            raise ValueError(
+                f"'{place}' seems to be a key: put it into an environment variable and name that "
+                "in api_key_env"
+            )
         return value
 
     @model_validator(mode="after")

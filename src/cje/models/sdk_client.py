@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from cje.errors import require_extra
@@ -21,6 +22,7 @@ from cje.models.call_errors import (
 )
 from cje.models.endpoint import JSON, Endpoint
 from cje.models.metering import Meter, current_meter
+from cje.models.secrets import looks_secret
 
 __all__ = ["SDKClient"]
 
@@ -128,7 +130,11 @@ class SDKClient(ABC):
         )  # fmt: skip
 
     def _without_key(self, text: str) -> str:
-        """Some servers quote the key they did not like."""
+        """Some servers quote the key they did not like, or the address with a key in it."""
+        url = self.endpoint.url or ""
+        for part in urlsplit(url).path.split("/"):
+            if looks_secret(part):
+                text = text.replace(part, "[key]")
         if self.endpoint.key_variable() is None:
             return text
         return text.replace(self.endpoint.read_key(), "[key]")

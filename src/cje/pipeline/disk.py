@@ -98,9 +98,10 @@ def create_private(path: Path) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create `folder`, readable by its owner only. A folder that exists keeps its permissions."""
+    """Create `folder` and missing parents for the owner only; existing folders are left alone."""
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.parent != folder:
+            make_private_folder(folder.parent)
         folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 

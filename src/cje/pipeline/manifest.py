@@ -9,6 +9,7 @@ from typing import Any
 
 from cje._version import __version__
 from cje.errors import CJEError
+from cje.models.secrets import masked_url
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically
@@ -36,6 +37,7 @@ class Manifest:
         settings["dataset"]["path"] = config.dataset.path.name
         if config.oracle_config is not None and config.oracle_config.path is not None:
             settings["oracle_config"]["path"] = config.oracle_config.path.name
+        _mask_addresses(settings)
         self.settings: dict[str, Any] = settings
         self._data: dict[str, Any] = {
             "version": VERSION,
@@ -66,6 +68,18 @@ class Manifest:
     def save(self) -> None:
         """Write the manifest as one file."""
         write_atomically(self._path, (json.dumps(self._data, indent=1) + "\n").encode())
+
+
+def _mask_addresses(settings: Any) -> None:
+    """Replace what looks like a key in the path of any ``base_url``, in place."""
+    if isinstance(settings, dict):
+        if isinstance(settings.get("base_url"), str):
+            settings["base_url"] = masked_url(settings["base_url"])
+        for value in settings.values():
+            _mask_addresses(value)
+    elif isinstance(settings, list):
+        for value in settings:
+            _mask_addresses(value)
 
 
 def read_manifest(work_dir: Path) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from cje.errors import CJEError
+from cje.models.secrets import looks_secret
 
 __all__ = ["load_yaml"]
 
@@ -26,7 +27,7 @@ def load_yaml(path: str | Path, model: type[M]) -> M:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise CJEError(f"the configuration cannot be read: {error}", where=str(path)) from error
     return parse_yaml(text, model, name=str(path))
 
@@ -120,8 +121,20 @@ def _explain(
     if len(found) > 1:
         rest = "; ".join(f"line {n}: {_describe(item, model)[0]}" for n, item in found[1:6])
         hint = f"{hint}. Also wrong: {rest}"
-    extra = {} if first["type"] in ("missing", "extra_forbidden") else {"value": first["input"]}
+    extra = {} if _keep_to_yourself(first) else {"value": first["input"]}
     return CJEError(what, where=f"{name}, line {line}", hint=hint, **extra)
+
+
+def _keep_to_yourself(item: Any) -> bool:
+    """Whether a complaint must not repeat the value: it says nothing, or it may hold a key."""
+    private = {"base_url", "api_key_env", "extra_body"}
+    whole_section = isinstance(item["input"], Mapping)
+    return (
+        item["type"] in ("missing", "extra_forbidden")
+        or whole_section
+        or bool(private & set(item["loc"]))
+        or looks_secret(str(item["input"]))
+    )
 
 
 def _line(place: Place, lines: Mapping[Place, int]) -> int:

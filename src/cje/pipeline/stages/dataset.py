@@ -88,6 +88,10 @@ def _prompt_id(record: dict[str, Any], config: DatasetConfig, context: str, wher
     value = record.get(config.id_field)
     if value is None or value == "":
         raise CJEError(f"the row has no '{config.id_field}'", where=where)
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise CJEError(
+            f"'{config.id_field}' is neither text nor a whole number", where=where, value=value
+        )
     return _encodable(str(value), config.id_field, where)
 
 
@@ -121,7 +125,7 @@ def _text(record: dict[str, Any], field: str, where: str) -> str:
 def _logprob(value: Any, field: str, where: str) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or number > 0.0:
         raise CJEError(
