@@ -71,8 +71,8 @@ dist: $(VENV)/.test ## wheel and sdist; the demo runs from the wheel in an empty
 FUZZ_TARGETS := $(wildcard tests/robustness/test_fuzz_*.py) tests/data/test_fuzz.py \
 	tests/estimators/test_direct_fuzz.py tests/survival/test_rubbish.py
 
-fuzz: $(VENV)/.test ## new examples for every public entry point; EXAMPLES=1000 for minutes, default a night
-	CJE_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/python -m pytest -n auto --timeout 0 $(FUZZ_TARGETS)
+fuzz: $(VENV)/.test ## attacks on every public entry point, on a new seed (printed): MINUTES=30, SEED= to repeat
+	$(BIN)/python scripts/fuzz.py --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED),) $(FUZZ_TARGETS)
 
 docs: $(VENV)/.test ## the documentation site, strict
 	$(BIN)/mkdocs build --strict

@@ -1,0 +1,74 @@
+"""Attack every public entry point for some minutes, on a seed that is printed and can be given.
+
+``make fuzz MINUTES=30`` takes a new seed; ``make fuzz MINUTES=30 SEED=123`` makes the same attacks
+in the same order, as far as the time reaches. Round k of a target uses the seed + k.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import secrets
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PER_ROUND = 300
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, required=True)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("targets", nargs="+")
+    options = parser.parse_args()
+    seed = secrets.randbelow(2**31) if options.seed is None else options.seed
+    again = f"make fuzz MINUTES={options.minutes:g} SEED={seed}"
+    print(f"seed {seed}; the same attacks again: {again}", flush=True)
+    end = time.monotonic() + 60.0 * options.minutes
+    examples: Counter[str] = Counter()
+    failures: list[str] = []
+    for number in range(10**6):
+        for target in options.targets:
+            if time.monotonic() >= end:
+                return _report(examples, failures, again)
+            passed, failed, said = _round(target, seed + number)
+            examples[target] += PER_ROUND * (passed + failed)
+            if failed:
+                failures.append(f"{target}, seed {seed + number}")
+                print(said, flush=True)
+    return _report(examples, failures, again)
+
+
+def _round(target: str, seed: int) -> tuple[int, int, str]:
+    """(entry points that held, entry points that broke, what pytest printed)."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "--timeout", "0", "--tb=short",
+         "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", target],
+        cwd=ROOT, capture_output=True, text=True,
+        env=os.environ | {"CJE_FUZZ_EXAMPLES": str(PER_ROUND), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)}
+    failed = counts.get("failed", 0) + counts.get("error", 0)
+    if done.returncode not in (0, 1) or (done.returncode and not failed):
+        failed = max(1, failed)  # it died: that is a finding too
+    return counts.get("passed", 0), failed, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def _report(examples: Counter[str], failures: list[str], again: str) -> int:
+    for target, count in sorted(examples.items()):
+        print(f"{count:>9}  {target}")
+    print(f"{sum(examples.values()):>9}  examples in all; {len(failures)} rounds broke something")
+    for failure in failures:
+        print(f"broken: {failure}")
+    if failures:
+        print(f"repeat: {again}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
