@@ -42,7 +42,8 @@ MADE_ELSEWHERE = {
     "cje.simulate": {"Simulation"},
     "cje.survival": {
         "BaselineHazard", "CalibrationDraws", "CalibrationIndex", "CensoringTest",
-        "MetricEstimate", "OptimismCorrected", "Recalibration", "SurvivalSample",
+        "MetricDifference", "MetricEstimate", "NetBenefit", "OptimismCorrected", "Recalibration",
+        "SurvivalComparison", "SurvivalReport", "SurvivalSample",
     },
     "cje.uncertainty": {
         "CalibratedReward", "CalibratedRewards", "Gamma", "MultiPolicyUncertaintyResult",

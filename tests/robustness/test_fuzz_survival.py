@@ -85,6 +85,39 @@ def test_samples_and_risks(data: Any, n: int, horizon: float | None) -> None:
     holds_rule(lambda: s.from_survival(matrix, horizon, times=[0.2, 0.5]))
 
 
+@pytest.mark.parametrize("name", ["net_benefit", "survival_report", "compare_survival"])
+@fuzz(60)
+@given(data=st.data(), n=sizes)
+def test_reports_and_comparisons(name: str, data: Any, n: int) -> None:
+    (time, event), at = _follow_up(data, n), data.draw(columns(n))
+    options: dict[str, Any] = {}
+    for option, values in (("entry", columns(n, high=0.02)), ("groups", columns(n))):
+        if data.draw(st.integers(0, 3)) == 0:
+            options[option] = data.draw(values)
+    if data.draw(st.booleans()):
+        options["cause"] = data.draw(st.sampled_from([1, 2, 0, None]))
+    horizon = data.draw(st.sampled_from([0.3, 0.5, -1.0, float("nan")]))
+    calls = {
+        "net_benefit": lambda: s.net_benefit(at, time, event, horizon, **options),
+        "survival_report": lambda: s.survival_report(at, (time, event), horizon, **options),
+        "compare_survival": lambda: s.compare_survival(
+            at, np.sqrt(np.abs(data.draw(sound_columns(n)))), (time, event), [horizon], **options
+        ),
+    }
+    holds_rule(calls[name], missing=("censoring_p",))
+
+
+@fuzz()
+@given(st.data(), sizes)
+def test_a_paired_difference(data: Any, n: int) -> None:
+    (time, event), first, second = _follow_up(data, n), data.draw(columns(n)), data.draw(columns(n))
+    holds_rule(
+        lambda: s.paired_difference(
+            s.harrell_c(first, time, event), s.harrell_c(second, time, event)
+        )
+    )
+
+
 class Constant:
     """A model that has learnt nothing, or falls over."""
 

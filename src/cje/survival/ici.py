@@ -142,7 +142,7 @@ def integrated_calibration_index(
     moved = spread_of(
         risk.project(np.sign(risk.observed - risk.grid) * risk.grid_mass), sample.cluster
     )
-    e50, e90, emax = _quantiles(risk, band, level, len(sample))
+    e50, e90, emax = (m.at_horizon(horizon) for m in _quantiles(risk, band, level, len(sample)))
     return CalibrationIndex(
         name="ICI",
         value=value,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,6 +85,18 @@ class MetricEstimate:
     findings: tuple[Finding, ...] = ()
     influence: FloatArray | None = field(default=None, repr=False, compare=False)
     clustered: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name with the horizon, such as ``"ICI at 5"``: distinct between horizons."""
+        horizon = self.details.get("horizon")
+        if horizon is None:
+            return self.name
+        return f"{self.name.removesuffix(' at horizon').removesuffix('(t)')} at {horizon:g}"
+
+    def at_horizon(self, horizon: float) -> MetricEstimate:
+        """The same estimate, marked as belonging to a horizon."""
+        return replace(self, details=dict(self.details) | {"horizon": horizon})
 
     def __float__(self) -> float:
         return self.value
