@@ -69,6 +69,16 @@ def test_a_useless_judge_means_labelling_everything_and_a_perfect_one_almost_not
     assert perfect.n_labels == 20
 
 
+@pytest.mark.parametrize("size", [0.0298, 0.0299, 0.03, 0.05])
+@pytest.mark.parametrize("most", [None, 10_000])
+def test_a_plan_for_power_is_no_larger_than_it_must_be(size: float, most: int | None) -> None:
+    """The noncentral t of SciPy is NaN far out: the search for the design then stopped early."""
+    quality = JudgeQuality(0.24, 0.598, 0.499, 0.316)
+    design = plan_study(quality, Goal("power", size), max_prompts=most)
+    assert design.power is not None
+    assert 0.8 <= design.power < 0.81
+
+
 def test_a_limit_on_prompts_costs_labels_or_is_refused():
     quality, goal = JudgeQuality(0.3, 0.6), Goal("value", 0.05)
     free = plan_study(quality, goal, COSTS)

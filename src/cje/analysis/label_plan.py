@@ -23,6 +23,7 @@ __all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_stud
 
 
 _FIT_COST = 2.0
+_SURE = 16.0  # standard errors beyond the critical value: the power is one to the last digit
 MIN_LABELS = 20
 # Sizes are squared and divided by each other.
 _SMALLEST, _LARGEST = SMALLEST**0.5, LARGEST**0.5
@@ -250,7 +251,11 @@ def _power(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> float:
         return 1.0
     critical = float(stdtrit(df, 0.5 + goal.level / 2.0))
     shift = goal.size / math.sqrt(variance)
-    return float(1.0 - nctdtr(df, shift, critical) + nctdtr(df, shift, -critical))
+    if shift > critical + _SURE:
+        return 1.0
+    # SciPy's noncentral t is NaN in the tail far from its centre; that tail is zero there.
+    wrong_side = float(nctdtr(df, shift, -critical)) if shift < _SURE / 2.0 else 0.0
+    return float(1.0 - nctdtr(df, shift, critical)) + wrong_side
 
 
 def _meets(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> bool:

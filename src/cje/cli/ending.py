@@ -1,9 +1,10 @@
 """How a command ends: words for a person, a code for a script, never a traceback.
 
 ========  =========================================================================
-0         done, and nothing to report beyond information
-1         it could not be done: the message says why, and what to do
-2         done, with a finding to read (`cje analyze`, `cje doctor`)
+0         answered; `cje gate`: PASS
+1         an error: the message says why, and what to do; `cje gate`: FAIL
+2         a requested value was refused; `cje gate`: UNDECIDED
+3         an error in `cje gate`
 130       stopped by Ctrl-C; what was finished is kept
 141       the program that read the output has closed it (as ``| head`` does)
 ========  =========================================================================
@@ -25,7 +26,10 @@ EXIT_ERROR, EXIT_STOPPED, EXIT_CLOSED = 1, 130, 141
 
 
 def run_to_the_end(
-    command: Callable[[], Any], usage_error: type[Exception], abort: type[BaseException]
+    command: Callable[[], Any],
+    usage_error: type[Exception],
+    abort: type[BaseException],
+    error_code: int = EXIT_ERROR,
 ) -> int:
     """Run `command` and return its exit code; whatever it raises ends in words.
 
@@ -35,6 +39,8 @@ def run_to_the_end(
         Returns an exit code, or anything else for 0.
     usage_error, abort : exception types
         How the command-line library reports wrong options, and an interrupted prompt.
+    error_code : int
+        Exit code of an error: 3 where 1 and 2 are answers (`cje gate`).
     """
     never_fail_to_encode()
     try:
@@ -54,7 +60,7 @@ def run_to_the_end(
             say(_message(error, usage_error), err=True, lines=False)
         except (OSError, OutputClosedError):
             _give_up_output()
-        return EXIT_ERROR
+        return error_code
 
 
 def _message(error: BaseException, usage_error: type[Exception]) -> str:

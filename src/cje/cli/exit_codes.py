@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ANSWERED", "ERROR", "GATES", "REFUSED", "error_code"]
+from cje.cli.ending import EXIT_ERROR
 
-ANSWERED, ERROR, REFUSED = 0, 1, 2  # every command but the gates
+__all__ = ["ANSWERED", "GATES", "REFUSED", "error_code"]
+
+ANSWERED, REFUSED = 0, 2
 GATES = {"gate": 3, "drift": 3}  # 0 pass, 1 fail, 2 undecided; and this for an error
 
 
 def error_code(command: str | None) -> int:
     """The exit code of an error, a usage error or an open question in `command`."""
-    return GATES.get(command or "", ERROR)
+    return GATES.get(command or "", EXIT_ERROR)

@@ -11,6 +11,8 @@ from cje.cli.analyze import analyze
 from cje.cli.demo import demo
 from cje.cli.doctor import doctor
 from cje.cli.ending import run_to_the_end
+from cje.cli.exit_codes import error_code
+from cje.cli.gate import gate
 from cje.cli.label import label
 from cje.cli.labels import app as labels_app
 from cje.cli.plan import plan
@@ -47,6 +49,7 @@ app.command()(analyze)
 app.command()(demo)
 app.command()(doctor)
 app.command()(label)
+app.command()(gate)
 app.command()(plan)
 app.command()(run)
 app.command()(resume)
@@ -62,7 +65,9 @@ _UsageProblem: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ ==
 
 def main() -> None:
     """Entry point: every command ends in words and a documented exit code (`cje.cli.ending`)."""
-    sys.exit(run_to_the_end(lambda: app(standalone_mode=False), _UsageProblem, typer.Abort))
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    code = error_code(command)
+    sys.exit(run_to_the_end(lambda: app(standalone_mode=False), _UsageProblem, typer.Abort, code))
 
 
 if __name__ == "__main__":

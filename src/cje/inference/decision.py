@@ -82,19 +82,21 @@ class GateRule:
             return float(self.min_gain)
         return 0.0 if not self.margin else -float(self.margin)
 
-    @property
-    def claim(self) -> str:
+    def claim(self, baseline: str) -> str:
         """What a PASS says about the candidate, as the end of a sentence."""
         if self.min_gain:
-            return f"better by more than {self.min_gain:g}"
-        return f"at most {self.margin:g} worse" if self.margin else "better"
+            return f"better than {baseline} by more than {self.min_gain:g}"
+        if self.margin:
+            return f"at most {self.margin:g} worse than {baseline}"
+        return f"better than {baseline}"
 
-    @property
-    def opposite(self) -> str:
+    def opposite(self, baseline: str) -> str:
         """What a FAIL says about the candidate."""
         if self.min_gain:
-            return f"better by less than {self.min_gain:g}, or worse"
-        return f"worse by more than {self.margin:g}" if self.margin else "worse"
+            return f"not better than {baseline} by as much as {self.min_gain:g}"
+        if self.margin:
+            return f"worse than {baseline} by more than {self.margin:g}"
+        return f"worse than {baseline}"
 
     def decide(self, low: float | None, high: float | None) -> Decision:
         """The decision for the interval from `low` to `high`; None or NaN: no interval."""

@@ -1,0 +1,247 @@
+"""The gate: may the candidate replace the baseline? PASS, FAIL or UNDECIDED, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from cje.analysis.gate_labels import what_would_decide
+from cje.errors import CJEError
+from cje.inference import Decision, GateRule, Interval
+from cje.results.comparison import Comparison, compare
+from cje.results.headline import decimals_for, on_labels, unit
+from cje.results.result import EstimationResult
+
+__all__ = ["EXIT_CODES", "GateResult", "GateRow", "gate"]
+
+EXIT_CODES = {Decision.PASS: 0, Decision.FAIL: 1, Decision.UNDECIDED: 2}
+Undecided = Literal["undecided", "pass", "fail"]
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """The decision for all rows, or within one level of a subgroup column.
+
+    Attributes
+    ----------
+    group : str
+        ``"column=level"``; empty for all rows.
+    difference, low, high : float, optional
+        Candidate minus baseline, with its interval: of this comparison alone for all rows,
+        adjusted for the number of levels (Bonferroni) within a column. None: refused, or no rows.
+    reason : str
+        Why there is no interval.
+    """
+
+    group: str
+    decision: Decision
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """A decision about one candidate.
+
+    Attributes
+    ----------
+    decision : Decision
+        Of all rows; with `each` the worst over all rows and all levels.
+    rows : tuple of GateRow
+        All rows first, then the levels of the subgroup columns.
+    undecided : {"undecided", "pass", "fail"}
+        What an UNDECIDED counts as in `exit_code`.
+    needed : str
+        What would decide an UNDECIDED gate: more labels, or the step that a refusal asks for.
+    """
+
+    baseline: str
+    candidate: str
+    rule: GateRule
+    decision: Decision
+    rows: tuple[GateRow, ...]
+    each: bool
+    undecided: Undecided
+    needed: str
+    result: EstimationResult
+
+    @property
+    def exit_code(self) -> int:
+        """0 pass, 1 fail, 2 undecided."""
+        if self.decision is Decision.UNDECIDED and self.undecided != "undecided":
+            return EXIT_CODES[Decision[self.undecided.upper()]]
+        return EXIT_CODES[self.decision]
+
+    def sentences(self) -> list[str]:
+        """The decision and its interval; what it means; what would decide it."""
+        whole, points = self.rows[0], unit(self.result)
+        labels = on_labels(self.result, self.candidate, self.baseline)
+        names = f"{self.candidate} minus {self.baseline}"
+        found = [f"{self.decision}: {self._meaning()}."]
+        if whole.low is None or whole.high is None or whole.difference is None:
+            found.append(f"{names} cannot be reported: {whole.reason.rstrip('.')}.")
+        else:
+            d = decimals_for(Interval(whole.low, whole.high))
+            found.append(
+                f"{names} is {whole.difference:+.{d}f}{points} ({self.result.level:.0%} interval "
+                f"{whole.low:+.{d}f} to {whole.high:+.{d}f}){labels}."
+            )
+        if self.decision is Decision.UNDECIDED:
+            found.append(self.needed)
+        else:
+            found.append(self._rule_sentence())
+        return found
+
+    def _meaning(self) -> str:
+        who = f"{self.candidate} is"
+        if self.decision is Decision.PASS:
+            return f"{who} {self.rule.claim(self.baseline)}"
+        if self.decision is Decision.FAIL:
+            failed = [row.group for row in self.rows if row.decision is Decision.FAIL and row.group]
+            inside = "" if self.rows[0].decision is Decision.FAIL else f" where {', '.join(failed)}"
+            return f"{who} {self.rule.opposite(self.baseline)}{inside}"
+        claim = f"{self.candidate} is {self.rule.claim(self.baseline)}"
+        return f"the data do not show whether {claim}"
+
+    def _rule_sentence(self) -> str:
+        t = self.rule.threshold
+        return (
+            f"The rule: pass if the whole {self.result.level:.0%} interval lies above {t:g}, "
+            f"fail if it lies below {t:g}, otherwise undecided."
+        )
+
+    def cautions(self) -> list[str]:
+        """What the decision rests on beyond its interval: borrowed calibration, say."""
+        pair = self.result.compare_policies(self.candidate, self.baseline)
+        return [f"Caution: {caveat}." for caveat in pair.caveats]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "decision": str(self.decision),
+            "exit_code": self.exit_code,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "threshold": self.rule.threshold,
+            "margin": self.rule.margin,
+            "min_gain": self.rule.min_gain,
+            "level": self.result.level,
+            "each": self.each,
+            "undecided_counts_as": self.undecided,
+            "rows": [asdict(row) | {"decision": str(row.decision)} for row in self.rows],
+            "sentences": self.sentences(),
+            "cautions": self.cautions(),
+            "needed": self.needed,
+        }
+
+
+def gate(
+    result: EstimationResult,
+    candidate: str,
+    baseline: str | None = None,
+    *,
+    rule: GateRule | None = None,
+    each: bool = False,
+    undecided: Undecided = "undecided",
+) -> GateResult:
+    """Decide about `candidate` against `baseline` from a result.
+
+    Only the interval of their difference and refusals decide; other findings do not.
+
+    Parameters
+    ----------
+    result : EstimationResult
+        With subgroups, they are reported too.
+    baseline : str, optional
+        The result's own by default.
+    rule : GateRule, optional
+        Superiority by default.
+    each : bool
+        Every level of every subgroup column must pass, too.
+    undecided : {"undecided", "pass", "fail"}
+        What an UNDECIDED counts as in the exit code.
+
+    Raises
+    ------
+    CJEError
+        For an unknown version, a candidate that is the baseline, or an unknown `undecided`.
+    """
+    if undecided not in ("undecided", "pass", "fail"):
+        raise CJEError("an undecided gate counts as pass or fail", value=undecided)
+    rule = rule or GateRule()
+    base = result.baseline if baseline is None else baseline
+    for name in (base, candidate):
+        if name not in result.policies:
+            raise CJEError(
+                "the version is not in the data",
+                value=name,
+                hint=f"the versions are {', '.join(result.policies)}",
+            )
+    pair = result.compare_policies(candidate, base)
+    whole = _row("", pair, pair.interval, rule)
+    groups = [
+        row for part in result.subgroups.values() for row in _levels(part, candidate, base, rule)
+    ]
+    decision = whole.decision
+    if each:
+        decision = _worst([whole, *groups])
+    found = GateResult(
+        base, candidate, rule, decision, (whole, *groups), each, undecided, "", result
+    )
+    if decision is not Decision.UNDECIDED:
+        return found
+    return replace(found, needed=what_would_decide(result, pair, rule, _open(whole, groups)))
+
+
+def _open(whole: GateRow, groups: Sequence[GateRow]) -> str:
+    """The level that keeps a gate undecided where all rows pass."""
+    if whole.decision is Decision.UNDECIDED:
+        return ""
+    return ", ".join(row.group for row in groups if row.decision is Decision.UNDECIDED)
+
+
+def _worst(rows: Sequence[GateRow]) -> Decision:
+    decisions = {row.decision for row in rows}
+    for decision in (Decision.FAIL, Decision.UNDECIDED):
+        if decision in decisions:
+            return decision
+    return Decision.PASS
+
+
+def _row(group: str, pair: Comparison, interval: Interval | None, rule: GateRule) -> GateRow:
+    if pair.refused is not None or interval is None:
+        return GateRow(group, Decision.UNDECIDED, reason=pair.refused or "no interval")
+    low, high = interval
+    return GateRow(group, rule.decide(low, high), pair.difference, low, high)
+
+
+def _levels(part: EstimationResult, candidate: str, baseline: str, rule: GateRule) -> list[GateRow]:
+    """The decision within each level; intervals adjusted for the number of levels."""
+    cells = part.cells or ()
+    names = {
+        (cell["policy"], cell["level"]): name
+        for cell, name in zip(cells, part.policies, strict=True)
+    }
+    levels = list(dict.fromkeys(cell["level"] for cell in cells))
+    column = cells[0]["column"]
+    refused, found = part.refused(), []
+    for level in levels:
+        group = f"{column}={level}"
+        a, b = names.get((candidate, level)), names.get((baseline, level))
+        if a is None or b is None:
+            missing = candidate if a is None else baseline
+            reason = f"{missing} has no rows of this level, or too few to estimate"
+            found.append(GateRow(group, Decision.UNDECIDED, reason=reason))
+            continue
+        reasons = [refused[name] for name in (a, b) if name in refused]
+        if reasons:
+            found.append(GateRow(group, Decision.UNDECIDED, reason="; ".join(reasons)))
+            continue
+        pair = compare(
+            part.influence, a, b, level=part.level, margin=None, caveats=(), among=len(levels)
+        )
+        found.append(_row(group, pair, pair.adjusted_interval, rule))
+    return found

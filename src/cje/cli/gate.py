@@ -1,0 +1,144 @@
+"""`cje gate`: PASS, FAIL or UNDECIDED for a candidate, as an exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cje.errors import CJEError
+from cje.terminal import safe, say
+
+if TYPE_CHECKING:
+    from cje.analysis.gate import GateResult
+
+__all__ = ["gate"]
+
+
+def gate(
+    data: Annotated[
+        Path, typer.Argument(help="File, or folder with one file per version (JSONL, CSV, ...).")
+    ],
+    baseline: Annotated[str, typer.Option(help="The version in use.")],
+    candidate: Annotated[
+        str | None, typer.Option(help="The version to decide about; may be left out of two.")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Largest acceptable loss, on the label's scale.")
+    ] = None,
+    min_gain: Annotated[
+        float | None, typer.Option(help="Smallest gain required, on the label's scale.")
+    ] = None,
+    by: Annotated[list[str] | None, typer.Option(help="Subgroup column(s) to report.")] = None,
+    each: Annotated[
+        bool, typer.Option("--each", help="Every level of the --by columns must pass, too.")
+    ] = False,
+    undecided: Annotated[
+        str, typer.Option(help="What UNDECIDED counts as: undecided (exit 2), pass or fail.")
+    ] = "undecided",
+    labels: Annotated[Path | None, typer.Option(help="Labels to join: a file or a folder.")] = None,
+    on: Annotated[list[str] | None, typer.Option(help="Key column(s) the labels join by.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="Further labelled rows to calibrate the judge on.")
+    ] = None,
+    covariate: Annotated[
+        list[str] | None, typer.Option(help="Column(s) that help to predict the label.")
+    ] = None,
+    judge_scale: Annotated[str | None, typer.Option(help="Range of the scores: '1-5'.")] = None,
+    oracle_scale: Annotated[str | None, typer.Option(help="Range of the labels: '0-100'.")] = None,
+    repeats: Annotated[
+        str, typer.Option(help="A second row for one version and prompt: error, or draws.")
+    ] = "error",
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Skip invalid rows and report how many.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 42,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write a table and sentences for a pull request.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the full report (HTML).")] = None,
+) -> None:
+    """May the candidate replace the baseline?
+
+    PASS if the whole 95% interval of candidate minus baseline lies above 0 (above minus --margin,
+    or above --min-gain), FAIL if it lies below, otherwise UNDECIDED.
+
+    Exit code 0: PASS; 1: FAIL; 2: UNDECIDED; 3: an error.
+    """
+    from cje.analysis import analyze_dataset
+    from cje.analysis.gate import gate as decide
+    from cje.analysis.gate_formats import to_junit, to_markdown
+    from cje.inference import GateRule
+
+    rule = GateRule(margin, min_gain)
+    keys: Any = {"error": "error", "draws": "draws"}.get(repeats)
+    if keys is None:
+        raise typer.BadParameter("use error or draws", param_hint="--repeats")
+    if undecided not in ("undecided", "pass", "fail"):
+        raise typer.BadParameter("use undecided, pass or fail", param_hint="--undecided")
+    if each and not by:
+        raise typer.BadParameter("needs --by COLUMN", param_hint="--each")
+    result = analyze_dataset(
+        data,
+        labels=labels,
+        on=on or None,
+        calibration_data_path=calibration,
+        covariates=covariate or (),
+        by=by or (),
+        baseline=baseline,
+        judge_scale=judge_scale,
+        oracle_scale=oracle_scale,
+        repeats=keys,
+        skip_bad_rows=skip_bad_rows,
+        text=report is not None,
+        seed=seed,
+    )
+    who = _candidate(result.policies, baseline, candidate)
+    found = decide(result, who, baseline, rule=rule, each=each, undecided=undecided)  # type: ignore[arg-type]
+    say(json.dumps(found.to_dict(), indent=1, allow_nan=False) if as_json else _words(found))
+    if markdown is not None:
+        _write(markdown, to_markdown(found))
+    if junit is not None:
+        _write(junit, to_junit(found))
+    if report is not None:
+        result.to_html(report)
+    raise typer.Exit(found.exit_code)
+
+
+def _candidate(names: tuple[str, ...], baseline: str, candidate: str | None) -> str:
+    if candidate is not None:
+        return candidate
+    others = [name for name in names if name != baseline]
+    if len(others) != 1:
+        raise CJEError(
+            "which version is the candidate?",
+            value=", ".join(others),
+            hint="name it with --candidate",
+        )
+    return others[0]
+
+
+def _words(found: GateResult) -> str:
+    lines = [*found.sentences(), *found.cautions()]
+    for row in found.rows[1:]:
+        if row.low is None:
+            lines.append(f"  {row.group}: {row.decision} ({row.reason})")
+        else:
+            lines.append(
+                f"  {row.group}: {row.decision} ({row.difference:+.4g}, adjusted interval "
+                f"{row.low:+.4g} to {row.high:+.4g})"
+            )
+    if found.exit_code != 2 and found.decision == "UNDECIDED":
+        lines.append(f"Undecided counts as {found.undecided} (--undecided {found.undecided}).")
+    return "\n".join(safe(line) for line in lines)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CJEError("cannot write the file", where=str(path), value=error) from error
