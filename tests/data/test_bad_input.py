@@ -199,17 +199,17 @@ def test_a_json_array_cut_off(tmp_path: Path) -> None:
 
 def test_a_csv_with_too_many_cells(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("prompt_id,judge_score\np1,0.5\np2,0.5,9\np3,0.1\n")
-    refused(tmp_path / "a.csv", "a.csv, row 2", "more cells")
+    refused(tmp_path / "a.csv", "a.csv, row 2", "3 cells, the header 2")
 
 
 def test_a_csv_cut_off_in_its_last_line(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("prompt_id,judge_score,oracle_label\np1,0.5,1\np2,0.5")
-    refused(tmp_path / "a.csv", "a.csv, last row", "2 cells", "truncated")
+    refused(tmp_path / "a.csv", "a.csv, row 2", "2 cells", "truncated")
 
 
 def test_a_csv_whose_first_line_is_no_line(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"\r\x01")
-    refused(tmp_path / "a.csv", "a.csv", "no header")
+    refused(tmp_path / "a.csv", "a.csv", "not a header")
 
 
 def test_a_csv_with_two_columns_of_one_name(tmp_path: Path) -> None:

@@ -317,11 +317,11 @@ def test_whole_number_ids_are_names_in_every_form(tmp_path: Path) -> None:
         assert read(source).prompt_id.names == ("7", "1000000000000", "-3")
 
 
-def test_blank_lines_of_a_csv_file_are_no_rows_and_are_counted(tmp_path: Path) -> None:
+def test_blank_lines_of_a_csv_file_are_ignored_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("prompt_id,judge_score\n\np1,0.5\n\np2,0.25\n\n")
     data = read(tmp_path / "a.csv")
     assert data.judge_score.tolist() == [0.5, 0.25]
-    assert "a.csv: 3 blank lines are no rows" in data.metadata["reading"]
+    assert "a.csv: 3 blank lines are ignored" in data.metadata["reading"]
 
 
 def test_the_metadata_say_where_every_column_was(tmp_path: Path) -> None:

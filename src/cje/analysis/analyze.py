@@ -18,6 +18,7 @@ from cje.data.sampler import PrecomputedSampler
 from cje.errors import CJEError
 from cje.estimators.direct.estimator import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
+from cje.findings import Finding
 from cje.inference.sequential import AnytimeRule
 from cje.results.baseline import choose_baseline
 from cje.results.comparison import check_margin
@@ -167,7 +168,9 @@ def analyze_dataset(
         extra |= _win_rate(result, win_rate_against)
         within["quantity"] = extra["quantity"]
     parts = {name: part.with_(metadata=within) for name, part in result.subgroups.items()}
-    result = result.with_(metadata=extra | _readings(inputs), subgroups=parts)
+    result = result.with_(
+        metadata=extra | _readings(inputs), subgroups=parts, findings=_reading_findings(inputs)
+    )
     return _with_labelling(result, inputs, anytime, planned_labels)
 
 
@@ -277,6 +280,13 @@ def _win_rate(result: EstimationResult, opponent: str) -> dict[str, Any]:
         if name not in refused
     }
     return {"quantity": f"win rate against {opponent}", "p_even": against_half}
+
+
+def _reading_findings(inputs: _Inputs) -> list[Finding]:
+    """What the readers found suspicious, each statement once."""
+    parts = (inputs.fresh, inputs.logged, inputs.calibration)
+    found = [f for part in parts if part is not None for f in part.metadata.get("findings", ())]
+    return list({(f.code, f.message): f for f in found}.values())
 
 
 def _readings(inputs: _Inputs) -> dict[str, Any]:

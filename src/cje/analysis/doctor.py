@@ -144,6 +144,7 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     elif large and not numbers:
         lengths["response_length"] = _first_lengths(source, str(response), len(data))
     findings = [
+        *data.metadata.get("findings", ()),
         *_data_findings(data),
         *_label_findings(data, lengths),
         *_bias_findings(data, lengths),

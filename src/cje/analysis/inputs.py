@@ -126,6 +126,8 @@ def _frame_of(columns: Mapping[Any, Any]) -> Any:
     """A dict of columns as a frame; NaN means missing, as in a data frame."""
     import polars as pl
 
+    from cje.data.frames import column_series
+
     lengths = {str(name): len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise CJEError(
@@ -134,22 +136,4 @@ def _frame_of(columns: Mapping[Any, Any]) -> Any:
             hint="a dict of columns needs one value per row in each; rows of policies come as "
             "{policy: [row, ...]}",
         )
-    return pl.DataFrame([_series(str(name), column) for name, column in columns.items()])
-
-
-def _series(name: str, column: Any) -> Any:
-    import polars as pl
-
-    if not isinstance(column, Sequence):  # an array or a series has a type of its own
-        try:
-            typed = pl.Series(name, column, nan_to_null=True)
-        except (TypeError, ValueError, pl.exceptions.PolarsError):
-            typed = None
-        if typed is not None and typed.dtype != pl.Object:
-            return typed
-        column = list(column)
-    cells = [None if isinstance(cell, float) and cell != cell else cell for cell in column]
-    try:
-        return pl.Series(name, cells, strict=False)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        return pl.Series(name, cells, dtype=pl.Object)
+    return pl.DataFrame([column_series(str(name), column) for name, column in columns.items()])

@@ -47,6 +47,8 @@ def float_column(name: str, values: ArrayLike, n: int) -> FloatArray:
 
 def int_column(name: str, values: ArrayLike, n: int) -> IntArray:
     """An integer column of n rows."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        raise CJEError(f"{name} must hold whole numbers", value="a masked value")
     try:
         given = np.asarray(values)
     except ValueError as error:  # lists of different lengths

@@ -17,7 +17,9 @@ from cje.data.judge_score import MAX_VARIANCE
 from cje.data.problems import BadRows, Origin
 from cje.data.raters import RaterLabels
 from cje.data.scale import Scale, infer_scale
+from cje.data.scale_checks import far_from_scale, policy_on_another_scale
 from cje.errors import CJEError
+from cje.findings import Finding
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["Assembly", "LongLabels", "Wishes"]
@@ -64,6 +66,7 @@ class Assembly:
     prompt_from_text: bool = False
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # column -> where it was
     raters: LongLabels | None = None
+    findings: list[Finding] = field(default_factory=list)
 
     def dataset(self, wishes: Wishes) -> Dataset:
         """Check everything, map to [0, 1], and build the data set."""
@@ -74,6 +77,8 @@ class Assembly:
         self._gather_raters()
         judge_scale = self._scale("judge_score", wishes.judge_scale)
         oracle_scale = self._scale("oracle_label", wishes.oracle_scale)
+        self._check_one_scale("judge_score", judge_scale, wishes.judge_scale)
+        self._check_one_scale("oracle_label", oracle_scale, wishes.oracle_scale)
         self._check_ranges(judge_scale)
         self._check_target_list(wishes.target_policies)
         prompt, policy, draws = self._identify(wishes.number_repeats)
@@ -103,6 +108,7 @@ class Assembly:
                 "reading": (*self.notes, *self.bad.notes()),
                 "columns": {name: ".".join(path) for name, path in self.paths.items()},
                 "sources": self.origin.sources(),
+                "findings": tuple(self.findings),
             },
         )
 
@@ -237,6 +243,35 @@ class Assembly:
                 f"declare another with {_scale_argument(column)}=(low, high)"
             )
         return scale
+
+    def _check_one_scale(self, column: str, scale: Scale, declared: Scale | None) -> None:
+        """Refuse values of policies on different scales; note a declared scale far too wide."""
+        rows = self._rows_on(column)
+        values = self._values_on(column)
+        if not values.size:
+            return
+        if declared is not None:
+            self.findings.extend(far_from_scale(column, values, scale))
+            return
+        policy = self.policy or Codes.from_series(self.frame["policy"])
+        narrow = policy_on_another_scale(values, policy.codes[rows], scale)
+        if narrow is not None:
+            code, least, most = narrow
+            raise CJEError(
+                f"{column} is on two scales: {least:g} to {most:g} for policy "
+                f"{policy.names[code]!r}, {values.min():g} to {values.max():g} overall",
+                where=self.origin.name(int(rows[np.argmax(policy.codes[rows] == code)])),
+                hint="bring all policies to one scale; or, if they are on one, declare it: "
+                f"{_scale_argument(column)}=({scale.low:g}, {scale.high:g})",
+            )
+
+    def _rows_on(self, column: str) -> IntArray:
+        """The row of each of `_values_on`."""
+        if column == "oracle_label" and self.raters is not None:
+            return self.raters.row
+        if column not in self.frame.columns:
+            return np.zeros(0, dtype=np.int64)
+        return np.flatnonzero(self.frame[column].is_not_null().to_numpy())
 
     def _values_on(self, column: str) -> FloatArray:
         if column == "oracle_label" and self.raters is not None:

@@ -148,6 +148,9 @@ class Codes:
         """
         if isinstance(values, Codes):
             return values
+        if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+            row = int(np.argmax(np.ma.getmaskarray(values)))
+            raise CJEError("an id is missing (masked)", where=f"row {row}")
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
             distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
             order = np.argsort(first, kind="stable")

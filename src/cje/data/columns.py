@@ -380,7 +380,7 @@ def _concat_metadata(parts: Iterable[Dataset]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for part in parts:
         for key, value in part.metadata.items():
-            if key == "reading" and key in merged:
+            if key in ("reading", "findings") and key in merged:
                 merged[key] = (*merged[key], *value)
             else:
                 merged.setdefault(key, value)

@@ -13,7 +13,7 @@ from typing import Any
 
 from cje.errors import CJEError
 
-__all__ = ["Leaf", "Plan", "Request", "kind_of", "resolve"]
+__all__ = ["Leaf", "Plan", "Request", "kind_of", "may_play_a_role", "resolve"]
 
 # Role -> names people use for it, the surest first. The role's own name is always the surest.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
@@ -52,6 +52,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "response": ("completion", "output", "answer", "generation", "model_output", "response_text"),
     "rater": ("annotator", "annotator_id", "rater_id", "worker_id", "reviewer", "labeler"),
 }  # fmt: skip
+
+_ROLE_NAMES = frozenset(SYNONYMS) | {name for names in SYNONYMS.values() for name in names}
 
 _KINDS: Mapping[str, str] = {
     "prompt_id": "name",
@@ -146,6 +148,11 @@ def normalised(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
 
 
+def may_play_a_role(name: str) -> bool:
+    """Whether a field of this name could be recognised as one of the roles."""
+    return normalised(name) in _ROLE_NAMES
+
+
 def resolve(leaves: Sequence[Leaf], request: Request, source: str) -> Plan:
     """Decide which leaf plays which role.
 
@@ -159,6 +166,11 @@ class _Resolver:
     def __init__(self, leaves: Sequence[Leaf], request: Request, source: str) -> None:
         self.leaves, self.request, self.source = leaves, request, source
         self.by_display = {leaf.display: leaf for leaf in leaves}
+        self.by_name: dict[str, list[Leaf]] = {}
+        self.children: dict[tuple[str, ...], list[Leaf]] = {}
+        for leaf in leaves:
+            self.by_name.setdefault(normalised(leaf.parts[-1]), []).append(leaf)
+            self.children.setdefault(leaf.path[:-1], []).append(leaf)
         self.claimed: set[tuple[str, ...]] = set()
         self.columns: dict[str, tuple[str, ...]] = {}
         self.bools: set[str] = set()
@@ -222,7 +234,7 @@ class _Resolver:
         if "list" in leaf.kinds and leaf.only("list") and family is not None:
             self._claim(f"{family}_list", leaf)
             return
-        children = [child for child in self.leaves if child.path[:-1] == leaf.path]
+        children = self.children.get(leaf.path, [])
         if "struct" in leaf.kinds and leaf.only("struct") and children:
             if role == "judge_score" and {"mean"} <= {child.path[-1] for child in children}:
                 for child in children:
@@ -261,10 +273,11 @@ class _Resolver:
 
     def _best(self, role: str) -> Leaf | None:
         ranked = []
-        for leaf in self.leaves:
-            rank = self._rank(role, leaf)
-            if rank is not None and leaf.path not in self.claimed:
-                ranked.append((rank, leaf))
+        for name in (role, *SYNONYMS[role], *self.request.also.get(role, ())):
+            for leaf in self.by_name.get(name, ()):
+                rank = self._rank(role, leaf)
+                if rank is not None and leaf.path not in self.claimed:
+                    ranked.append((rank, leaf))
         if not ranked:
             return None
         ranked.sort(key=lambda pair: (pair[1].is_empty, pair[0]))

@@ -13,7 +13,7 @@ import polars as pl
 
 from cje.data.blocks import lines_of, map_blocks
 from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, leaves_of_schema, path_expression
-from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.fields import Leaf, Plan, kind_of, may_play_a_role
 from cje.data.json_checks import claimed_kinds
 from cje.data.parsing import parse_json, parse_marked
 from cje.data.problems import BadRows
@@ -196,14 +196,38 @@ def _survey_block(block: bytes) -> LeafSurvey:
     try:
         schema = pl.scan_ndjson(block, infer_schema_length=None).collect_schema()
     except POLARS_FAILURES:
-        for line in block.splitlines():
-            row = _object(line)
-            if row is not None:
-                survey.see(row)
+        _see_lines(survey, block)
         return survey
-    for leaf in leaves_of_schema(schema):
+    leaves = leaves_of_schema(schema)
+    if _hides_other_kinds(block, leaves):
+        _see_lines(survey, block)
+        return survey
+    for leaf in leaves:
         survey.add_leaf(leaf)
     return survey
+
+
+def _hides_other_kinds(block: bytes, leaves: list[Leaf]) -> bool:
+    """Whether a field that may play a role is an object or a list to polars, but not in all rows.
+
+    polars calls a column of numbers and objects a column of objects.
+    """
+    nested = {
+        leaf.path[-1]: leaf.kinds
+        for leaf in leaves
+        if leaf.kinds & {"struct", "list"} and may_play_a_role(leaf.path[-1])
+    }
+    if not nested:
+        return False
+    found = claimed_kinds(block, nested)
+    return found is None or any(found[name] - {"null"} > kinds for name, kinds in nested.items())
+
+
+def _see_lines(survey: LeafSurvey, block: bytes) -> None:
+    for line in block.split(b"\n"):
+        row = _object(line)
+        if row is not None:
+            survey.see(row)
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -15,7 +15,15 @@ from typing import Any, TextIO
 from cje.data.sniff import MAX_LINE_BYTES
 from cje.errors import CJEError
 
-__all__ = ["Ambiguous", "RepeatedKey", "csv_lines", "csv_records", "parse_json", "parse_marked"]
+__all__ = [
+    "Ambiguous",
+    "RepeatedKey",
+    "check_cells",
+    "csv_lines",
+    "csv_records",
+    "parse_json",
+    "parse_marked",
+]
 
 
 class RepeatedKey(ValueError):
@@ -87,7 +95,7 @@ def csv_lines(stream: TextIO, separator: str = ",") -> Iterator[list[str]]:
     """
     # the limit belongs to the process: Python's default is 131,072 characters, less than a response
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
-    return csv.reader(stream, delimiter=separator)
+    return csv.reader(stream, delimiter=separator, strict=True)
 
 
 def csv_records(stream: TextIO, name: str, separator: str = ",") -> Iterator[dict[str, str]]:
@@ -115,6 +123,6 @@ def check_cells(count: int, header: Sequence[str], where: str) -> None:
         raise CJEError(
             f"the line has {count} cells, the header {len(header)}",
             where=where,
-            hint="check the quotes and separators of this line; write the file again if it was "
-            "cut off",
+            hint="check the quotes and separators of this line; write the file again if it is "
+            "truncated",
         )

@@ -229,7 +229,7 @@ def _number(value: Any, bools: bool) -> float:
     try:
         return float(value)
     except (OverflowError, ValueError, TypeError):
-        raise _WrongValue("is too large for a number") from None
+        raise _WrongValue("is not a finite number") from None
 
 
 def _whole(value: Any, bools: bool) -> int:

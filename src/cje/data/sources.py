@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,10 +13,13 @@ import polars as pl
 
 from cje.data import adapters
 from cje.data.adapters import inspect_ai
+from cje.data.csv_table import CsvTable, csv_header
+from cje.data.frames import foreign_frame
 from cje.data.jsonl import JsonlTable
-from cje.data.opening import cannot_open
+from cje.data.opening import cannot_open, open_file
+from cje.data.parsing import RepeatedKey, check_cells, csv_lines, parse_json
 from cje.data.sniff import FORMATS, check_content, file_format
-from cje.data.tables import CsvTable, FrameTable, ParquetTable, RowsTable, Table, csv_header
+from cje.data.tables import FrameTable, ParquetTable, RowsTable, Table
 from cje.errors import CJEError
 
 __all__ = ["Opened", "Source", "open_sources"]
@@ -189,9 +191,11 @@ def _csv_table(path: Path, name: str) -> Table:
         return CsvTable(path, name)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.reader(stream, delimiter=separator))[1:]
+            rows = [cells for cells in csv_lines(stream, separator) if cells][1:]
     except (UnicodeDecodeError, csv.Error) as error:
         raise CJEError(f"the CSV file cannot be read: {error}", where=name) from error
+    for number, cells in enumerate(rows, start=1):
+        check_cells(len(cells), header, f"{name}, row {number}")
     with _as_expected(name):
         return _adapted_table(adapters.from_table(header, rows, path), name)
 
@@ -203,11 +207,14 @@ def _json_table(path: Path, name: str) -> Table:
             "a JSON array of this size cannot be read at once", where=name, hint="use JSON Lines"
         )
     try:
-        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+        with open_file(path) as stream:
+            content = parse_json(stream.read().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise CJEError("the file is not UTF-8", where=name, hint="save it as UTF-8") from error
-    except RecursionError as error:
-        raise CJEError("the JSON is nested too deeply", where=name) from error
+    except RepeatedKey as error:
+        raise CJEError(
+            f"ambiguous JSON: {error}", where=name, hint="remove one of the two from the file"
+        ) from error
     except ValueError as error:
         if "Extra data" in str(error):  # one object after another: lines after all
             return _lines_table(path, name, check_content(path, "jsonl"))
@@ -238,41 +245,10 @@ def _memory_table(given: Any, name: str) -> Table:
     if isinstance(given, pl.LazyFrame):
         given = given.collect()
     if not isinstance(given, pl.DataFrame):
-        given = _foreign_frame(given)
+        given = foreign_frame(given)
     if not given.height:
         raise CJEError("there are no rows", where=name, hint="the data frame is empty")
     objects = [column for column, dtype in given.schema.items() if dtype == pl.Object]
     if objects:  # Python objects: only the careful path can look inside
         return RowsTable(given.to_dicts(), name)
     return FrameTable(given, name)
-
-
-def _foreign_frame(given: Any) -> pl.DataFrame:
-    """A pandas, pyarrow or other frame as polars; pandas' NaN means missing."""
-    import narwhals.stable.v1 as nw
-
-    try:
-        frame = nw.from_native(given)
-    except TypeError as error:
-        raise CJEError(
-            "cannot read this kind of object",
-            value=type(given).__name__,
-            hint="pass a path, a folder, a data frame, a list of dicts, or policy -> rows",
-        ) from error
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
-    if frame.implementation.is_pandas_like():
-        return _from_pandas(frame)
-    return pl.DataFrame(frame.to_polars())
-
-
-def _from_pandas(frame: Any) -> pl.DataFrame:
-    series = []
-    for name in frame.columns:
-        values = frame[name].to_native()
-        try:
-            converted = pl.Series(str(name), values, nan_to_null=True)
-        except (TypeError, ValueError, pl.exceptions.PolarsError):
-            converted = pl.Series(str(name), values.tolist(), dtype=pl.Object)
-        series.append(converted)
-    return pl.DataFrame(series)

@@ -7,24 +7,27 @@ person edited afterwards is that person's label; the value before the edit is th
 from __future__ import annotations
 
 import io
-import json
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars as pl
 
 from cje.data.adapters.scores import Adapted, Response, adapted, is_human, number, text
 from cje.data.convert import POLARS_FAILURES
+from cje.data.opening import open_file
+from cje.data.parsing import parse_json
+from cje.data.unpacking import check_unpacked, zstd_bound
 from cje.errors import CJEError
 
 __all__ = ["from_archive", "from_json"]
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _ZSTD = 93  # the zip method of recent .eval files, which the standard library cannot read
-_MAX_ENTRY_BYTES = 2**30
+_MAX_ENTRY_BYTES = 2**28
+_READ = ("id", "epoch", "input", "output", "scores", "metadata")
 
 
 def from_json(content: Any, path: Path) -> Adapted | None:
@@ -39,13 +42,15 @@ def from_json(content: Any, path: Path) -> Adapted | None:
 def from_archive(path: Path) -> Adapted:
     """A log in Inspect's `.eval` format: a zip of one JSON file a sample."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path) as stream, zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
+            wanted = [name for name in sorted(names) if name.startswith("samples/")]
+            check_unpacked(
+                sum(_unpacked_size(stream, archive.getinfo(name)) for name in wanted), path.name
+            )
             header_name = "header.json" if "header.json" in names else "_journal/start.json"
-            header = _entry(path, archive, header_name)
-            samples = [
-                _entry(path, archive, name) for name in sorted(names) if name.startswith("samples/")
-            ]
+            header = _entry(stream, archive, header_name)
+            samples = [_sample(_entry(stream, archive, name)) for name in wanted]
     except (zipfile.BadZipFile, KeyError, ValueError, OSError, struct.error, *POLARS_FAILURES) as e:
         raise CJEError(
             f"the Inspect log cannot be read ({e})",
@@ -116,18 +121,34 @@ def _completion(output: Mapping[str, Any]) -> str:
     return text((choices[0].get("message") or {}).get("content"))
 
 
-def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
+def _sample(sample: Any) -> Any:
+    """What is read of a sample: its events and messages are most of a log."""
+    return {key: sample[key] for key in _READ if key in sample}
+
+
+def _unpacked_size(stream: BinaryIO, info: zipfile.ZipInfo) -> int:
+    """The most bytes an entry unpacks to; what the archive says of itself is not believed."""
+    if info.compress_type == _ZSTD:
+        return zstd_bound(_packed(stream, info))
+    # deflate unpacks to at most 1032 times its size
+    return min(max(info.file_size, 0), 1032 * info.compress_size + 1024)
+
+
+def _packed(stream: BinaryIO, info: zipfile.ZipInfo) -> bytes:
+    """The raw bytes of an entry, behind its local header, name and extra field."""
+    stream.seek(info.header_offset)
+    name_length, extra_length = struct.unpack("<HH", stream.read(30)[26:30])
+    stream.seek(name_length + extra_length, io.SEEK_CUR)
+    return stream.read(info.compress_size)
+
+
+def _entry(stream: BinaryIO, archive: zipfile.ZipFile, name: str) -> Any:
     info = archive.getinfo(name)
-    if info.file_size > _MAX_ENTRY_BYTES:
+    if _unpacked_size(stream, info) > _MAX_ENTRY_BYTES:
         raise ValueError(f"{name} is larger than {_MAX_ENTRY_BYTES // 2**20} MB")
     if info.compress_type != _ZSTD:
-        return json.loads(archive.read(info))
-    with path.open("rb") as stream:  # the raw bytes: local header, name, extra field, data
-        stream.seek(info.header_offset)
-        name_length, extra_length = struct.unpack("<HH", stream.read(30)[26:30])
-        stream.seek(name_length + extra_length, io.SEEK_CUR)
-        packed = stream.read(info.compress_size)
-    return json.loads(_unpack_zstd(packed))
+        return parse_json(archive.read(info))
+    return parse_json(_unpack_zstd(_packed(stream, info)))
 
 
 def _unpack_zstd(packed: bytes) -> str:
