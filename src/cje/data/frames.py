@@ -35,10 +35,10 @@ def column_series(name: str, values: Any) -> pl.Series:
     try:
         if types == {int, float}:
             return pl.Series(name, cells, dtype=pl.Float64)
-        if len(types) < 2:
+        if len(types) < 2 and not types & {list, dict, tuple, np.ndarray}:
             return pl.Series(name, cells)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        pass  # a surrogate half, a number beyond 64 bits, lists of several types
+        pass  # a surrogate half, or a number beyond 64 bits
     return pl.Series(name, cells, dtype=pl.Object)
 
 

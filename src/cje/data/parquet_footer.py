@@ -8,7 +8,7 @@ per row group. Format: https://parquet.apache.org/docs/file-format/metadata/
 from __future__ import annotations
 
 import os
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from cje.errors import CJEError
 
@@ -70,11 +70,11 @@ class _Compact:
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
-    def struct(self, wanted: dict, depth: int = 0) -> dict:  # type: ignore[type-arg]
+    def struct(self, wanted: dict[int, Any], depth: int = 0) -> dict[int, Any]:
         """Fields by number; a value of None asks for an integer, a dict for structs in a list."""
         if depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
-        found = {}
+        found: dict[int, Any] = {}
         number = 0
         while (head := self._byte()) != 0:
             delta, kind = head >> 4, head & 15

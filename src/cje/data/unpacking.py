@@ -7,6 +7,7 @@ at most 128 KiB). Format: https://datatracker.ietf.org/doc/html/rfc8878#section-
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from typing import BinaryIO
 
@@ -38,23 +39,17 @@ def gunzip(stream: BinaryIO, name: str) -> bytes:
         Damaged, cut off, or larger than `MAX_UNPACKED_BYTES` once unpacked.
     """
     parts: list[bytes] = []
-    size, packed = 0, stream.read(_PIECE)
-    inflate = zlib.decompressobj(wbits=31)
+    size = 0
     try:
-        while packed:
-            piece = inflate.decompress(packed, _PIECE)
-            parts.append(piece)
-            size += len(piece)
-            check_unpacked(size, name)
-            packed = inflate.unconsumed_tail or stream.read(_PIECE)
-            if inflate.eof:  # a further member may follow
-                packed = inflate.unused_data + packed
-                if packed.strip(b"\0"):
-                    inflate = zlib.decompressobj(wbits=31)
-    except zlib.error as error:
+        with gzip.GzipFile(fileobj=stream) as unpacked:
+            while piece := unpacked.read(_PIECE):
+                parts.append(piece)
+                size += len(piece)
+                check_unpacked(size, name)
+    except EOFError as error:
+        raise CJEError("the gzip file is cut off", where=name, hint="compress it again") from error
+    except (zlib.error, gzip.BadGzipFile) as error:
         raise CJEError(f"the gzip file is damaged ({error})", where=name) from error
-    if not inflate.eof:
-        raise CJEError("the gzip file is cut off", where=name, hint="compress it again")
     return b"".join(parts)
 
 
