@@ -14,7 +14,7 @@ from cje.diagnostics import check_weights_vary, labelling_findings, labelling_te
 from cje.errors import CJEError
 from cje.estimators import DRCPOEstimator, SNIPSEstimator
 from cje.estimators.offpolicy.doubly_robust import fresh_influence, fresh_means
-from cje.estimators.offpolicy.label_term import Reach, label_term
+from cje.estimators.offpolicy.label_term import CalibrationSensitivity, label_term
 from cje.estimators.offpolicy.tmle import fluctuation
 from cje.inference import fold_jackknife_covariance
 
@@ -141,7 +141,7 @@ def test_labelling_that_follows_a_number_is_told_unless_propensities_are_recorde
 
 
 def test_what_labels_move_through_the_calibration_is_the_derivative_of_the_refitted_value():
-    """A small change of one label, f fitted anew: blocks stay, and the value moves by w + reach."""
+    """After a small change of one label and a refit, the value moves by w and through f."""
     rng = np.random.default_rng(8)
     m, n, step = 60, 200, 1e-6
     score = rng.random(m)
@@ -156,8 +156,8 @@ def test_what_labels_move_through_the_calibration_is_the_derivative_of_the_refit
 
     model = fit_reward_model(score, label, weights=v, mode="monotone")
     fitted = model.predict(score)
-    reach = Reach(model.predict(target_score), t, fitted, v)
-    coefficient = reach.coefficients(w)
+    found = CalibrationSensitivity(model.predict(target_score), t, fitted, v)
+    coefficient = found.coefficients(w)
     for j in range(0, m, 7):
         moved = label.copy()
         moved[j] += step
@@ -171,4 +171,5 @@ def test_nothing_passes_through_the_calibration_where_weights_match_the_target()
     even = np.full(50, 0.02)
     model = fit_reward_model(score, label, mode="monotone")
     fitted = model.predict(score)
-    np.testing.assert_allclose(Reach(fitted, even, fitted, even).coefficients(even), 0, atol=1e-15)
+    same = CalibrationSensitivity(fitted, even, fitted, even)
+    np.testing.assert_allclose(same.coefficients(even), 0, atol=1e-15)

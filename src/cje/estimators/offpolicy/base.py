@@ -25,7 +25,12 @@ from cje.estimators.offpolicy.findings import (
     label_gate,
     tail_may_be_heavy,
 )
-from cje.estimators.offpolicy.label_term import LabelTerm, Reach, label_term, through_calibration
+from cje.estimators.offpolicy.label_term import (
+    CalibrationSensitivity,
+    LabelTerm,
+    label_term,
+    through_calibration,
+)
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows, prepare_fresh, prepare_logged
 from cje.estimators.offpolicy.rewards import RewardModels, Rewards, fit_model
 from cje.estimators.offpolicy.weight_shrinkage import (
@@ -100,20 +105,22 @@ class Problem:
         """(n,) f fitted on all labels, of every logged row."""
         return self.rewards.model.predict(self.logged.scores, self.logged.covariates)
 
-    def reach(self, predicted: FloatArray, target: FloatArray) -> Reach:
-        """The calibration's meeting with a target of rows `predicted` and weights `target`."""
-        rows = self.logged.labelled
-        return Reach(predicted, target, self.pooled[rows], 1.0 / self.logged.propensity[rows])
+    def sensitivity(self, predicted: FloatArray, target: FloatArray) -> CalibrationSensitivity:
+        """How labels move a target of rows `predicted` and weights `target`."""
+        logged, rows = self.logged, self.logged.labelled
+        return CalibrationSensitivity(
+            predicted, target, self.pooled[rows], 1.0 / logged.propensity[rows]
+        )
 
-    def reach_logged(self, weights: FloatArray) -> list[Reach]:
+    def sensitivity_logged(self, weights: FloatArray) -> list[CalibrationSensitivity]:
         """Targets made of logged rows with weights (n, K)."""
-        return [self.reach(self.pooled, column) for column in weights.T]
+        return [self.sensitivity(self.pooled, column) for column in weights.T]
 
     @cached_property
-    def reach_fresh(self) -> list[Reach]:
+    def sensitivity_fresh(self) -> list[CalibrationSensitivity]:
         """Targets made of fresh draws."""
         predict = self.rewards.model.predict
-        return [self.reach(predict(d.scores, d.covariates), d.weight) for d in self.fresh]
+        return [self.sensitivity(predict(d.scores, d.covariates), d.weight) for d in self.fresh]
 
     @property
     def all_labelled(self) -> bool:
@@ -247,7 +254,7 @@ class OffPolicyEstimator(ABC):
         fold_means: FloatArray,
         influence: FloatArray,
         term: LabelTerm,
-        reaches: Sequence[Reach],
+        sensitivities: Sequence[CalibrationSensitivity],
         diagnostics: Mapping[str, Any] | None = None,
     ) -> Fit:
         """A fit from the target's means (V, K) of the fold models and the label part."""
@@ -257,7 +264,7 @@ class OffPolicyEstimator(ABC):
             term.mean(pseudo),
             (
                 Component(SAMPLING, influence),
-                self.label_component(problem, term, pseudo, reaches),
+                self.label_component(problem, term, pseudo, sensitivities),
             ),
             {"label_correction": named, **(diagnostics or {})},
         )
@@ -267,7 +274,7 @@ class OffPolicyEstimator(ABC):
         problem: Problem,
         term: LabelTerm,
         pseudo: FloatArray,
-        reaches: Sequence[Reach],
+        sensitivities: Sequence[CalibrationSensitivity],
         slopes: FloatArray | None = None,
     ) -> Component:
         """The labels' uncertainty: the jackknife, and what passes through the calibration.
@@ -277,7 +284,7 @@ class OffPolicyEstimator(ABC):
         _, rectified = self.label_weights(problem)
         own = term.weight if slopes is None else term.weight * slopes
         labels = problem.logged.labels[problem.logged.labelled]
-        moved = term.by_prompt(through_calibration(term, labels, reaches))
+        moved = term.by_prompt(through_calibration(term, labels, sensitivities))
         return Component(
             SAMPLE_LABELS if rectified else LABELS,
             term.jackknife(pseudo) + moved,

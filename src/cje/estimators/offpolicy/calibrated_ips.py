@@ -75,7 +75,7 @@ class CalibratedIPS(OffPolicyEstimator):
             each.T @ weights / n,
             logged.cluster_influence(rows, problem.n_clusters),
             term,
-            problem.reach_logged(weights / n),
+            problem.sensitivity_logged(weights / n),
             {"simcal": _plain(info), "calibrated_ess_fraction": _ess_fraction(problem, weights)},
         )
 

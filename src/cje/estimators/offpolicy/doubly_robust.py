@@ -85,13 +85,14 @@ class DRCPOEstimator(OffPolicyEstimator):
         if self.outcome_model is not None:
             outcome = learned_outcome(problem, self.outcome_model)
             means, influence = self._learned(problem, term, outcome)
-            reaches = problem.reach_logged(problem.logged.weights / len(problem.logged))
+            sensitivities = problem.sensitivity_logged(problem.logged.weights / len(problem.logged))
         else:
             means = fresh_means(problem)
             rewards = [f @ term.shares[:, k] for k, f in enumerate(problem.fresh_rewards)]
             influence = fresh_influence(problem, rewards)
-            reaches = problem.reach_fresh
-        return self.assemble(problem, means, influence, term, reaches, {"draws_per_prompt": draws})
+            sensitivities = problem.sensitivity_fresh
+        found = {"draws_per_prompt": draws}
+        return self.assemble(problem, means, influence, term, sensitivities, found)
 
     def weighted_outcome(self, problem: Problem) -> FloatArray:
         if self.outcome_model is None:

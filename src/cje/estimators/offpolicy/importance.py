@@ -52,8 +52,8 @@ class IPSEstimator(OffPolicyEstimator):
         terms = logged.raw * (each @ term.shares)
         rows = (terms - terms.mean(axis=0)) / n
         influence = logged.cluster_influence(rows, problem.n_clusters)
-        reaches = problem.reach_logged(logged.raw / n)
-        return self.assemble(problem, each.T @ logged.raw / n, influence, term, reaches)
+        sensitivities = problem.sensitivity_logged(logged.raw / n)
+        return self.assemble(problem, each.T @ logged.raw / n, influence, term, sensitivities)
 
 
 class SNIPSEstimator(OffPolicyEstimator):
@@ -117,8 +117,8 @@ class SNIPSEstimator(OffPolicyEstimator):
         reward = each @ term.shares
         rows = weights * (reward - (weights * reward).mean(axis=0)) / n
         influence = logged.cluster_influence(rows, problem.n_clusters)
-        reaches = problem.reach_logged(weights / n)
-        return self.assemble(problem, each.T @ weights / n, influence, term, reaches)
+        sensitivities = problem.sensitivity_logged(weights / n)
+        return self.assemble(problem, each.T @ weights / n, influence, term, sensitivities)
 
     def _shifted(self) -> FloatArray:
         ratios = self.sampler.log_ratios(clipped=False)

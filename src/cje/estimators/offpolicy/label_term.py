@@ -29,7 +29,7 @@ from cje.inference import jackknife_influence
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["LabelTerm", "Reach", "label_term", "through_calibration"]
+__all__ = ["CalibrationSensitivity", "LabelTerm", "label_term", "through_calibration"]
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class LabelTerm:
 
 
 @dataclass(frozen=True)
-class Reach:
-    r"""Where a calibration meets one target: what its labels move through it.
+class CalibrationSensitivity:
+    r"""How labels move one target through the calibration.
 
     The label part makes an error of f cancel where the label weights w and the target's rows t put
     the same mass on every block of f. Where they do not (m(S) is estimated, and may be of the wrong
@@ -155,12 +155,12 @@ class Reach:
 
 
 def through_calibration(
-    term: LabelTerm, labels: FloatArray, reaches: Sequence[Reach]
+    term: LabelTerm, labels: FloatArray, sensitivities: Sequence[CalibrationSensitivity]
 ) -> FloatArray:
     """(m, K) what the labels move through the calibration."""
     columns = [
-        reach.coefficients(term.weight[:, k]) * (labels - reach.fitted)
-        for k, reach in enumerate(reaches)
+        one.coefficients(term.weight[:, k]) * (labels - one.fitted)
+        for k, one in enumerate(sensitivities)
     ]
     return np.column_stack(columns)
 

@@ -9,7 +9,7 @@ import numpy as np
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
 from cje.estimators.offpolicy.doubly_robust import fresh_influence
-from cje.estimators.offpolicy.label_term import Reach
+from cje.estimators.offpolicy.label_term import CalibrationSensitivity
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows
 from cje.estimators.offpolicy.rewards import Rewards, fit_model
 from cje.kernels.arrays import FloatArray
@@ -42,11 +42,11 @@ class MRDREstimator(OffPolicyEstimator):
         means = [draws.weight @ f for draws, f in zip(problem.fresh, each, strict=True)]
         rewards = [f @ term.shares[:, k] for k, f in enumerate(each)]
         influence = fresh_influence(problem, rewards)
-        reaches = [
-            self._reach(problem, r, draws, weights[:, k])
+        sensitivities = [
+            self._sensitivity(problem, r, draws, weights[:, k])
             for k, (r, draws) in enumerate(zip(fits, problem.fresh, strict=True))
         ]
-        return self.assemble(problem, np.column_stack(means), influence, term, reaches)
+        return self.assemble(problem, np.column_stack(means), influence, term, sensitivities)
 
     def fit_target_models(self, problem: Problem) -> dict[str, CrossFittedRewardModel]:
         weights, _ = self.label_weights(problem)
@@ -60,11 +60,13 @@ class MRDREstimator(OffPolicyEstimator):
         }
 
     @staticmethod
-    def _reach(problem: Problem, rewards: Rewards, draws: FreshDraws, weight: FloatArray) -> Reach:
+    def _sensitivity(
+        problem: Problem, rewards: Rewards, draws: FreshDraws, weight: FloatArray
+    ) -> CalibrationSensitivity:
         logged, rows = problem.logged, problem.logged.labelled
         predict = rewards.model.predict
         x = None if logged.covariates is None else logged.covariates[rows]
-        return Reach(
+        return CalibrationSensitivity(
             predict(draws.scores, draws.covariates),
             draws.weight,
             predict(logged.scores[rows], x),

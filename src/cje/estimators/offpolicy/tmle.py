@@ -9,7 +9,7 @@ import numpy as np
 
 from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
 from cje.estimators.offpolicy.doubly_robust import fresh_influence
-from cje.estimators.offpolicy.label_term import LabelTerm, Reach
+from cje.estimators.offpolicy.label_term import CalibrationSensitivity, LabelTerm
 from cje.inference import SAMPLING, Component
 from cje.kernels.arrays import FloatArray
 
@@ -63,7 +63,7 @@ class _Target:
     slope: float
     reward: FloatArray
     pseudo: FloatArray
-    reach: Reach
+    sensitivity: CalibrationSensitivity
 
 
 class TMLEEstimator(OffPolicyEstimator):
@@ -89,13 +89,13 @@ class TMLEEstimator(OffPolicyEstimator):
         targets = [self._target(problem, term, k) for k in range(len(names))]
         rewards = [target.reward for target in targets]
         pseudo = np.column_stack([target.pseudo for target in targets])
-        reaches = [target.reach for target in targets]
+        sensitivities = [target.sensitivity for target in targets]
         slopes = np.array([target.slope for target in targets])
         return Fit(
             np.array([d.weight @ r for d, r in zip(problem.fresh, rewards, strict=True)]),
             (
                 Component(SAMPLING, fresh_influence(problem, rewards)),
-                self.label_component(problem, term, pseudo, reaches, slopes),
+                self.label_component(problem, term, pseudo, sensitivities, slopes),
             ),
             {
                 "fluctuation": {n: t.shift for n, t in zip(names, targets, strict=True)},
@@ -121,6 +121,8 @@ class TMLEEstimator(OffPolicyEstimator):
         ratio = float(draws.weight @ slope) / max(float(term.weight[:, k] @ label_slope), _EDGE)
         by_reward = draws.weight * slope / np.maximum(mixed * (1.0 - mixed), _EDGE)
         by_label = term.weight[:, k] * label_slope / np.maximum(fitted * (1.0 - fitted), _EDGE)
-        reach = replace(problem.reach_fresh[k], target=by_reward, at_labels=ratio * by_label)
+        sensitivity = replace(
+            problem.sensitivity_fresh[k], target=by_reward, at_labels=ratio * by_label
+        )
         pseudo = (by_reward @ each)[term.folds] + ratio * (label - at_labels)
-        return _Target(shift, ratio, reward, pseudo, reach)
+        return _Target(shift, ratio, reward, pseudo, sensitivity)
