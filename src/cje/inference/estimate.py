@@ -23,7 +23,7 @@ from cje.inference.intervals import (
     t_p_value,
 )
 from cje.inference.joining import joined
-from cje.inference.multiplicity import max_t_critical_value
+from cje.inference.multiplicity import leader_critical_value, max_t_critical_value
 from cje.inference.variance import ComponentVariance
 from cje.kernels.arrays import FloatArray
 
@@ -234,6 +234,30 @@ class InfluenceEstimate:
         )
         low, high = skew_limits(
             self.values, self.standard_errors(), critical, self.skewness(), self._bound_columns()
+        )
+        return as_intervals(low, high, level, "max-t")
+
+    def lead_intervals(
+        self, leader: str, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
+    ) -> tuple[Interval, ...]:
+        """Joint intervals of `leader` minus every other quantity, for a leader chosen by looking.
+
+        The critical value is `leader_critical_value`: where all quantities are equal, one of these
+        intervals excludes zero with probability at most ``1 - level``, whichever leads.
+        """
+        others = [name for name in self.names if name != leader]
+        rows = -np.eye(len(self))[[self.index(name) for name in others]]
+        rows[:, self.index(leader)] = 1.0
+        gaps = self.contrast(rows, others)
+        critical = leader_critical_value(
+            self.covariance(),
+            float(gaps.degrees_of_freedom().min()),
+            level=level,
+            n_draws=n_draws,
+            seed=seed,
+        )
+        low, high = skew_limits(
+            gaps.values, gaps.standard_errors(), critical, gaps.skewness(), gaps._bound_columns()
         )
         return as_intervals(low, high, level, "max-t")
 

@@ -15,6 +15,7 @@ import numpy as np
 from cje.errors import CJEError
 from cje.inference import CalibrationCurve, Finding, InfluenceEstimate, Severity
 from cje.kernels.arrays import FloatArray
+from cje.results.best import find_best
 from cje.results.comparison import (
     BestPolicy,
     Comparison,
@@ -255,7 +256,7 @@ class EstimationResult:
         return {name: reasons[name] for name in self.policies if name in reasons}
 
     def best_policy(self) -> BestPolicy:
-        """The policy with the highest estimate that no gate refused, with its ties."""
+        """The highest estimate among policies with labels that no gate refused, with its ties."""
         return self._best
 
     @cached_property
@@ -263,31 +264,9 @@ class EstimationResult:
         refused = self.refused()
         if self.kept is not None:
             return self.kept.best_among(refused)
-        usable = [name for name in self.policies if name not in refused]
-        if not usable:
-            return BestPolicy(None, (), refused, "none: every value was refused")
-        value = dict(zip(self.policies, self.estimates, strict=True))
-        best = max(usable, key=lambda name: value[name])
-        others = [name for name in usable if name != best]
-        ties: tuple[str, ...] = ()
-        if others:
-            rows = np.zeros((len(others), len(self.policies)))
-            rows[:, self.influence.index(best)] = 1.0
-            for row, name in enumerate(others):
-                rows[row, self.influence.index(name)] = -1.0
-            gaps = self.influence.contrast(rows, others).simultaneous_intervals(self.level)
-            ties = tuple(n for n, gap in zip(others, gaps, strict=True) if gap.low <= 0.0)
-        note = f"{best} has the highest estimate, {value[best]:.4g}"
-        if ties:
-            note += f"; no significant difference to {', '.join(ties)}"
-        for name, reason in refused.items():
-            note += f"; {name} was refused: {reason}"
-        if best in self.metadata.get("borrowed", ()):
-            note += f"; {best} rests on borrowed calibration"
-        warnings = self._warnings(best)
-        if warnings:
-            note += f". Caution for {best}: {'; '.join(warnings)}"
-        return BestPolicy(best, ties, refused, note, warnings)
+        warnings = {name: self._warnings(name) for name in self.policies}
+        borrowed = self.metadata.get("borrowed", ())
+        return find_best(self.influence, refused, borrowed, warnings, self.level)
 
     def _warnings(self, name: str) -> tuple[str, ...]:
         """The warnings about one policy, except that it is borrowed."""

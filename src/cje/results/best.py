@@ -1,0 +1,56 @@
+"""Which policy is best, and which ones the data do not separate from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from cje.inference import InfluenceEstimate
+from cje.results.comparison import BestPolicy
+
+__all__ = ["find_best"]
+
+
+def find_best(
+    influence: InfluenceEstimate,
+    refused: dict[str, str],
+    borrowed: Collection[str],
+    warnings: Mapping[str, tuple[str, ...]],
+    level: float,
+) -> BestPolicy:
+    """The policy with the highest estimate among those that may lead, and its ties.
+
+    A policy whose calibration is borrowed has no labels that could contradict the judge, so a judge
+    that overrates it would make it the best: it may tie with the leader, never lead. Ties are those
+    whose difference to the leader is not significant although the leader was chosen by looking
+    (`InfluenceEstimate.lead_intervals`).
+    """
+    usable = [name for name in influence.names if name not in refused]
+    eligible = [name for name in usable if name not in borrowed]
+    if not usable:
+        return BestPolicy(None, (), refused, "none: every value was refused")
+    if not eligible:
+        note = "none: every value rests on borrowed calibration; label responses of each policy"
+        return BestPolicy(None, (), refused, note)
+    value = dict(zip(influence.names, influence.values.tolist(), strict=True))
+    best = max(eligible, key=lambda name: value[name])
+    rivals = influence.select(usable)
+    others = [name for name in usable if name != best]
+    gaps = rivals.lead_intervals(best, level) if others else ()
+    ties = tuple(n for n, gap in zip(others, gaps, strict=True) if gap.low <= 0.0)
+    note = f"{best} has the highest estimate, {value[best]:.4g}"
+    if ties:
+        note += f"; no significant difference to {', '.join(ties)}"
+    note += _left_out(value, best, [n for n in usable if n in borrowed])
+    for name, reason in refused.items():
+        note += f"; {name} was refused: {reason}"
+    if warnings[best]:
+        note += f". Caution for {best}: {'; '.join(warnings[best])}"
+    return BestPolicy(best, ties, refused, note, warnings[best])
+
+
+def _left_out(value: Mapping[str, float], best: str, borrowed: Sequence[str]) -> str:
+    """Policies with a higher estimate that cannot lead because their calibration is borrowed."""
+    higher = [name for name in borrowed if value[name] > value[best]]
+    if not higher:
+        return ""
+    return f"; higher but without labels of their own: {', '.join(higher)}"
