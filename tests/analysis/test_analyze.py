@@ -311,7 +311,7 @@ def test_the_audit_weighs_predictions_as_it_weighs_residuals(
                 given.update(options, mean=found.mean_residual)
             return found
 
-        monkeypatch.setattr("cje.analysis.audit.audit_transport", record)
+        monkeypatch.setattr("cje.estimators.direct.audit.audit_transport", record)
         analyze_dataset(data)
         return given
 

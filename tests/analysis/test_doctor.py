@@ -56,33 +56,42 @@ def test_a_healthy_file_has_no_findings_and_a_command_that_runs(tmp_path):
     assert RUNNER.invoke(app, ["doctor", str(path)]).exit_code == 0
 
 
-def test_labels_chosen_by_score_are_noticed_and_recorded_propensities_excuse_them():
+def biased_by(found):
+    return {f.details["factor"] for f in found.findings if f.code == "judge-bias"}
+
+
+def test_labels_chosen_by_score_are_reported_unless_the_recorded_propensities_explain_them():
     sim = simulate.monotone_judge(2000, 300, seed=1, labelling="mar")
     rows = rows_of(sim.dataset)
     top = sorted(rows, key=lambda r: -r["judge_score"])
     for i, row in enumerate(top):
         row["oracle_label"] = 0.5 if i < 300 else None
     assert "labels-not-random" in codes_of(examine(rows))
-    excused = [row | {"label_propensity": 0.15} for row in rows]
-    assert "labels-not-random" not in codes_of(examine(excused))
+    wrong = [row | {"label_propensity": 0.15} for row in rows]
+    assert "labels-not-random" in codes_of(examine(wrong))
+    rng = np.random.default_rng(0)
+    for row in rows:
+        row["label_propensity"] = 0.05 + 0.4 * row["judge_score"]
+        row["oracle_label"] = 0.5 if rng.random() < row["label_propensity"] else None
+    assert "labels-not-random" not in codes_of(examine(rows))
 
 
 def test_random_labels_are_rarely_called_not_random():
-    """At an adjusted level of 1%: at most 4 false alarms in 60 (probability 0.1%)."""
+    """At a level of 0.1% per policy: at most 2 false alarms in 60 (probability 0.03%)."""
     alarms = 0
     for seed in range(60):
         sim = simulate.policies_on_shared_prompts(200, 2, 50, seed=seed)
         alarms += "labels-not-random" in codes_of(examine(sim.dataset))
-    assert alarms <= 4
+    assert alarms <= 2
 
 
 def test_a_length_biased_judge_is_found_from_a_column_and_from_the_text():
     sim = simulate.length_biased_judge(1500, 500, seed=3, bias=0.3)
     length = sim.dataset.covariates["response_length"]
     column = rows_of(sim.dataset, response_length=length.tolist())
-    assert "judge-bias-response_length" in codes_of(examine(column))
+    assert "response_length" in biased_by(examine(column))
     text = rows_of(sim.dataset, response=["x" * int(20 * v) for v in length])
-    assert "judge-bias-response_length" in codes_of(examine(text))
+    assert "response_length" in biased_by(examine(text))
 
 
 def test_an_unbiased_judge_is_not_accused():
@@ -104,7 +113,7 @@ def test_a_position_effect_is_found():
          "oracle_label": float(q), "position": ["first", "second"][s]}
         for i, (q, s) in enumerate(zip(quality, position, strict=True))
     ]  # fmt: skip
-    assert "judge-bias-position" in codes_of(examine(rows))
+    assert "position" in biased_by(examine(rows))
 
 
 def test_unlabelled_policies_and_files_are_told_apart():
@@ -112,7 +121,7 @@ def test_unlabelled_policies_and_files_are_told_apart():
     rows = rows_of(sim.dataset)
     for row in rows[100:]:
         row["oracle_label"] = None
-    assert "no-own-labels" in codes_of(examine(rows))
+    assert "borrowed-calibration" in codes_of(examine(rows))
     for row in rows:
         row["oracle_label"] = None
     found = examine(rows)
@@ -220,4 +229,4 @@ def test_a_large_file_is_examined_without_holding_its_text(tmp_path, monkeypatch
     path.write_text("\n".join(json.dumps(row) for row in rows))
     monkeypatch.setattr(doctor, "_LARGE_BYTES", 1000)
     monkeypatch.setattr(doctor, "_LENGTH_ROWS", 2000)
-    assert "judge-bias-response_length" in codes_of(examine(path))
+    assert "response_length" in biased_by(examine(path))

@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cje.analysis.anytime import TUNED_AT, with_anytime
-from cje.analysis.audit import audit_fresh
 from cje.analysis.inputs import check_options, read_source
 from cje.analysis.skips import skip_findings
 from cje.analysis.subgroups import subgroup_results
 from cje.checks import check_level
 from cje.data.dataset import Dataset
-from cje.data.sampler import PrecomputedSampler
 from cje.errors import CJEError
-from cje.estimators.direct.estimator import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
 from cje.findings import Finding
 from cje.inference.sequential import AnytimeRule
@@ -191,23 +188,15 @@ def _with_labelling(
 def _run(
     entry: EstimatorEntry, inputs: _Inputs, options: dict[str, Any], columns: list[str]
 ) -> EstimationResult:
-    """Build the estimator from what it needs, estimate, audit, and answer by subgroup."""
+    """Build the estimator from what it needs, estimate, and answer by subgroup."""
 
     def build(fresh: Dataset | None, logged: Dataset | None) -> Any:
-        if entry.needs == "fresh":
-            return entry.load()(fresh, **options)
-        assert logged is not None
-        sampler = PrecomputedSampler(logged)
-        if entry.needs == "logged":
-            return entry.load()(sampler, **options)
-        return entry.load()(sampler, fresh, **options)
+        return entry.build(fresh=fresh, logged=logged, **options)
 
     if entry.name == "direct":
         options = {**options, "calibration_data": _calibration(inputs)}
     estimator = build(inputs.fresh, inputs.logged)
     result: EstimationResult = estimator.fit_and_estimate()
-    if isinstance(estimator, DirectEstimator):
-        result = audit_fresh(result, estimator)
     if columns:
         parts = subgroup_results(estimator, build, inputs.fresh, inputs.logged, columns)
         result = result.with_(subgroups=parts)

@@ -16,20 +16,24 @@ from cje.calibration.rewards.reward_model import fit_reward_model
 from cje.data import Dataset, read
 from cje.data.folds import get_folds
 from cje.data.opening import open_file
-from cje.data.sampler import LOG_RATIO_CLIP
+from cje.data.sampler import PrecomputedSampler
 from cje.data.sources import Opened, open_sources
 from cje.diagnostics import (
-    calibration_fit,
     judge_biases,
+    label_choice_findings,
     labelling_findings,
     labelling_tests,
     rater_agreement,
     weight_diagnostics,
     weight_findings,
+    weights_vary,
 )
 from cje.errors import CJEError
 from cje.estimators.offpolicy.rewards import MIN_LABELS
-from cje.inference import Finding, Severity
+from cje.estimators.registry import find_estimator
+from cje.findings import Finding, Severity
+from cje.findings.labels import CONSTANT_JUDGE, FEW_LABELS, MISSING_SCORES, NO_LABELS, ONE_ROW
+from cje.findings.weights import MISSING_LOGPROBS
 from cje.kernels.arrays import FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
 from cje.terminal import safe
@@ -42,7 +46,6 @@ _LENGTH = re.compile(
 )
 _PROMPT_LENGTH = re.compile(r"prompt|input|context|question")
 _POSITION = re.compile(r"^(?:position|order|swapped|slot|side)$")
-_MIN_LABELS = 20
 # Of files beyond this size only the first responses' lengths are read: enough for the bias tests.
 _LARGE_BYTES = 256 * 2**20
 _LENGTH_ROWS = 200_000
@@ -143,19 +146,20 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
         lengths["response_length"] = np.log1p(text.astype(np.float64))
     elif large and not numbers:
         lengths["response_length"] = _first_lengths(source, str(response), len(data))
+    audited, reason = _evaluation_findings(data)
     findings = [
         *data.metadata.get("findings", ()),
         *_data_findings(data),
-        *_label_findings(data, lengths),
+        *audited,
+        *_length_findings(data, lengths),
         *_bias_findings(data, lengths),
     ]
-    findings += _logprob_findings(data)
     return Diagnosis(
         name=name,
         what=_what(data),
         reading=(*data.metadata.get("reading", ()), *_scales(data)),
         facts=_facts(data),
-        capabilities=tuple(_capabilities(data, name)),
+        capabilities=tuple(_capabilities(data, name, reason)),
         findings=tuple(findings),
     )
 
@@ -239,51 +243,90 @@ def _facts(data: Dataset) -> dict[str, Any]:
 
 
 def _data_findings(data: Dataset) -> list[Finding]:
+    """What is wrong with the rows, whatever is done with them."""
     found = []
     counts = np.bincount(data.policy.codes, minlength=data.policy.n_names)
     for code in np.flatnonzero(counts == 1):
-        action = "add rows, or check the policy column"
-        name = data.policy.names[code]
-        found.append(Finding("one-row", "has one row only", Severity.REFUSE, action, name))
+        found.append(ONE_ROW.finding(data.policy.names[code]))
     missing = int(np.isnan(data.judge_score).sum())
     if missing:
         severity = Severity.REFUSE if missing == len(data) else Severity.WARNING
-        action = "score them, or select the rows that have a score"
-        message = f"{missing:,} rows have no judge score"
-        found.append(Finding("missing-scores", message, severity, action))
-    scores = data.judge_score[np.isfinite(data.judge_score)]
-    if len(scores) and float(np.ptp(scores)) == 0.0:
-        message, action = "the judge gave every row the same score", "fix its prompt or parsing"
-        found.append(Finding("constant-judge", message, Severity.REFUSE, action))
-    if data.rater_labels is not None:
-        agreement = rater_agreement(data.rater_labels)
-        found += [] if agreement is None else agreement.findings()
+        found.append(MISSING_SCORES.finding(severity=severity, n_missing=missing))
+    if data.base_policy_logprob is not None and data.target_policy_logprobs is not None:
+        for k, name in enumerate(data.target_policies):
+            known = _has_logprobs(data, k)
+            if not known.all():
+                found.append(MISSING_LOGPROBS.finding(name, n_missing=int((~known).sum())))
     return found
 
 
-def _label_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Finding]:
-    labelled = np.isfinite(data.oracle_label)
-    n = int(labelled.sum())
-    how_many = "label a random slice of each policy; cje plan says how many"
-    if n == 0:
-        message = "no row has a label; only the uncalibrated judge's mean can be shown"
-        return [Finding("no-labels", message, Severity.WARNING, how_many)]
+def _evaluation_findings(data: Dataset) -> tuple[list[Finding], str]:
+    """The audit of the estimator that would run, and why it cannot run, if it cannot.
+
+    Where it cannot, the checks that need no estimate are made alone.
+    """
+    logged = bool(data.target_policies) and data.base_policy_logprob is not None
+    usable = np.isfinite(data.judge_score)
+    if logged:
+        for k in range(len(data.target_policies)):
+            usable &= _has_logprobs(data, k)
+    rows = data if usable.all() else data.select(usable)
+    reason = ""
+    if len(rows) and rows.n_labelled >= (MIN_LABELS if logged else 2):
+        entry = find_estimator("calibrated-ips" if logged else "direct")
+        try:
+            return entry.build(fresh=rows, logged=rows if logged else None).audit()[1], ""
+        except CJEError as error:
+            reason = str(error)
+    return _without_estimate(rows, logged), reason
+
+
+def _without_estimate(rows: Dataset, logged: bool) -> list[Finding]:
     found = []
-    if n < _MIN_LABELS:
-        found.append(Finding("few-labels", f"{n} labels in all", Severity.WARNING, how_many))
+    if len(rows) and float(np.ptp(rows.judge_score)) == 0.0:
+        found.append(CONSTANT_JUDGE.finding())
+    if rows.n_labelled == 0:
+        found.append(NO_LABELS.finding())
+    found += label_choice_findings(rows, by_policy=not logged)
+    agreement = None if rows.rater_labels is None else rater_agreement(rows.rater_labels)
+    found += [] if agreement is None else agreement.findings()
+    return found + (_weight_findings(rows) if logged and len(rows) else [])
+
+
+def _weight_findings(rows: Dataset) -> list[Finding]:
+    sampler = PrecomputedSampler(rows)
+    exact = sampler.log_ratios(clipped=False)
+    found = []
+    for k, name in enumerate(rows.target_policies):
+        ratio = sampler.log_ratios()[:, k]
+        same = weights_vary(ratio, name, exact[:, k])
+        if same is not None:
+            found.append(same)
+            continue
+        clip = sampler.clipped[name]
+        weights = sampler.weights(name, normalised=False)
+        found += weight_findings(
+            weight_diagnostics(name, weights, n_clipped=clip.above + clip.below, n_above=clip.above)
+        )
+    return found
+
+
+def _has_logprobs(data: Dataset, k: int) -> NDArray[np.bool_]:
+    base, target = data.base_policy_logprob, data.target_policy_logprobs
+    assert base is not None
+    assert target is not None
+    return np.asarray(np.isfinite(base) & np.isfinite(target[:, k]))
+
+
+def _length_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Finding]:
+    """Does labelling depend on a length, among policies with labels?"""
+    labelled = data.is_labelled
     with_labels = np.bincount(data.policy.codes, labelled, data.policy.n_names) > 0
-    for code in np.flatnonzero(~with_labels):
-        message = "has no labels of its own; its value would rest on other policies' calibration"
-        name = data.policy.names[code]
-        found.append(Finding("no-own-labels", message, Severity.WARNING, how_many, name))
     rows = with_labels[data.policy.codes]
     codes = data.policy.codes[rows]
-    numbers = {"judge_score": data.judge_score, **lengths}
-    ranks = {name: _rank_within(values[rows], codes) for name, values in numbers.items()}
-    prompts = data.prompt_id.codes[rows]
-    tests = labelling_tests(labelled[rows], ranks, {}, prompts=prompts)
-    found += labelling_findings(tests, has_propensity=data.label_propensity is not None)
-    return found
+    ranks = {name: _rank_within(values[rows], codes) for name, values in lengths.items()}
+    tests = labelling_tests(labelled[rows], ranks, {}, prompts=data.prompt_id.codes[rows])
+    return labelling_findings(tests, has_propensity=data.label_propensity is not None)
 
 
 def _rank_within(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
@@ -297,8 +340,8 @@ def _rank_within(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
 
 
 def _bias_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Finding]:
-    rows = np.flatnonzero(np.isfinite(data.oracle_label) & np.isfinite(data.judge_score))
-    if len(rows) < _MIN_LABELS:
+    rows = np.flatnonzero(data.is_labelled & np.isfinite(data.judge_score))
+    if len(rows) < FEW_LABELS["enough"]:
         return []
     folds = get_folds(data.prompt_id, 5, 42)[rows]
     scores, labels = data.judge_score[rows], data.oracle_label[rows]
@@ -308,38 +351,11 @@ def _bias_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Findin
     for name, codes in data.groups.items():
         categories[name] = (codes.codes[rows], codes.names)
     biases = judge_biases(fitted - labels, numbers, categories)
-    quality = calibration_fit(scores, labels, fitted)
-    return [f for bias in biases for f in bias.findings()] + quality.findings()
+    return [f for bias in biases for f in bias.findings(data.oracle_scale.width)]
 
 
-def _logprob_findings(data: Dataset) -> list[Finding]:
-    base, target = data.base_policy_logprob, data.target_policy_logprobs
-    if base is None or target is None:
-        return []
-    found = []
-    for k, name in enumerate(data.target_policies):
-        known = np.isfinite(base) & np.isfinite(target[:, k])
-        if not known.all():
-            message = f"{int((~known).sum()):,} rows lack log-probs"
-            action = "score those rows under the target policy"
-            found.append(Finding("missing-logprobs", message, Severity.REFUSE, action, name))
-        exact = (target[:, k] - base)[known]
-        ratio = np.clip(exact, -LOG_RATIO_CLIP, LOG_RATIO_CLIP)
-        if len(ratio) > 1 and float(np.ptp(ratio)) <= 1e-9:
-            message = "all importance weights are identical: a default stood in for the log-probs"
-            action = "score the logged responses under the target policy (teacher forcing)"
-            found.append(Finding("identical-weights", message, Severity.REFUSE, action, name))
-        elif len(ratio):
-            cut, above = int((exact != ratio).sum()), int((exact > ratio).sum())
-            weights = np.exp(ratio)
-            found += weight_findings(
-                weight_diagnostics(name, weights, n_clipped=cut, n_above=above)
-            )
-    return found
-
-
-def _capabilities(data: Dataset, name: str) -> list[Capability]:
-    """What runs today, with the command; what does not, with what is missing."""
+def _capabilities(data: Dataset, name: str, reason: str) -> list[Capability]:
+    """What runs today, with the command; what does not, with what is missing or the `reason`."""
     scored = bool(np.isfinite(data.judge_score).any())
     labels = int(data.n_labelled)
     logged = bool(data.target_policies) and data.base_policy_logprob is not None
@@ -351,11 +367,11 @@ def _capabilities(data: Dataset, name: str) -> list[Capability]:
     )
     items: Sequence[tuple[str, bool, str, str]] = (
         ("naive", scored, f"cje analyze {name} --estimator naive", "add judge scores"),
-        ("direct", scored and labels >= 2 and not logged, f"cje analyze {name}",
-         "use fresh responses of each policy" if logged else need_labels),
-        ("calibrated-ips", logged and labels >= MIN_LABELS,
+        ("direct", scored and labels >= 2 and not logged and not reason, f"cje analyze {name}",
+         "use fresh responses of each policy" if logged else reason or need_labels),
+        ("calibrated-ips", logged and labels >= MIN_LABELS and not reason,
          f"cje analyze --logged {name} --estimator calibrated-ips",
-         need_labels if logged else need_logprobs),
+         (reason or need_labels) if logged else need_logprobs),
         ("stacked-dr", False, "",
          "needs two sources: cje analyze fresh_draws/ --logged logged.jsonl "
          "--estimator stacked-dr" + ("" if logged else f"; {need_logprobs}")),

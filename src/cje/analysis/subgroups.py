@@ -10,6 +10,7 @@ import numpy as np
 
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
+from cje.findings.labels import SUBGROUP_LEFT_OUT
 from cje.inference import Finding, InfluenceEstimate, Severity
 from cje.results.result import EstimationResult
 
@@ -154,22 +155,14 @@ def _tagged(result: EstimationResult, column: str, level: str) -> list[Finding]:
 
 
 def _left_out(column: str, level: str, error: CJEError) -> Finding:
-    return Finding(
-        "subgroup-left-out",
-        f"could not be estimated: {error.what}",
-        Severity.WARNING,
-        error.hint or "add rows and labels of this level",
-        f"{column}={level}",
-    )
+    hint = error.hint or "add rows and labels of this level"
+    return SUBGROUP_LEFT_OUT.finding(f"{column}={level}", where="", reason=error.what, hint=hint)
 
 
 def _no_rows(column: str, level: str, where: str) -> Finding:
-    return Finding(
-        "subgroup-left-out",
-        f"there are no rows of this level {where}, so it has no value there",
-        Severity.WARNING,
-        "add rows of this level, or compare within the levels that both have",
-        f"{column}={level}",
+    hint = "add rows of this level, or compare within the levels that both have"
+    return SUBGROUP_LEFT_OUT.finding(
+        f"{column}={level}", where=f" {where}", reason="there are no rows of it", hint=hint
     )
 
 

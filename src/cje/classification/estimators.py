@@ -35,7 +35,8 @@ from cje.classification.m2b import (
     lead_top,
     replace_top,
 )
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.metrics import CONFIDENCE_RAISED, LABEL_CHANGES, POOLED_CALIBRATION
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["ClassWiseCalibrator", "ConfidenceCalibrator", "TopLabelCalibrator"]
@@ -258,13 +259,11 @@ class TopLabelCalibrator(_CalibratedClassifier):
 
     def _findings(self) -> list[Finding]:
         found = [
-            Finding(
-                "pooled-calibration",
-                f"class {name!r} is the top class of {count:g} calibration rows, fewer than "
-                f"{self.min_count:g}; it uses the map of all classes together",
-                Severity.WARNING,
-                "collect more rows of this class, or lower min_count",
-                subject=str(name),
+            POOLED_CALIBRATION.finding(
+                str(name),
+                name=name,
+                count=float(count),
+                min_count=float(self.min_count),
                 details={"count": float(count), "min_count": float(self.min_count)},
             )
             for name, count, few in zip(
@@ -273,27 +272,10 @@ class TopLabelCalibrator(_CalibratedClassifier):
             if few
         ]
         if self.label_change_rate_ > 0.0:
-            found.append(
-                Finding(
-                    "label-changes",
-                    f"calibration moves the most probable class of "
-                    f"{self.label_change_rate_:.1%} of the calibration rows",
-                    Severity.INFO,
-                    'use rest="lead", or predict_top_label, for the classifier\'s own label',
-                    details={"rate": self.label_change_rate_},
-                )
-            )
+            found.append(LABEL_CHANGES.finding(rate=self.label_change_rate_))
         if self.raised_rate_ > 0.0 and self.rest == "lead":
             found.append(
-                Finding(
-                    "confidence-raised",
-                    f"the calibrated confidence is below 1/{len(self.classes_)} in "
-                    f"{self.raised_rate_:.1%} of the calibration rows; predict_proba raises it, "
-                    "because no class leads a distribution with less",
-                    Severity.INFO,
-                    "use predict_top_label for the confidence as it is",
-                    details={"rate": self.raised_rate_},
-                )
+                CONFIDENCE_RAISED.finding(n_classes=len(self.classes_), rate=self.raised_rate_)
             )
         return found
 

@@ -15,6 +15,7 @@ from cje.cli.exit_codes import error_code
 from cje.cli.gate import gate
 from cje.cli.label import label
 from cje.cli.labels import app as labels_app
+from cje.cli.findings import findings
 from cje.cli.plan import plan
 from cje.cli.run import resume, run, status, validate
 from cje.cli.survival import app as survival_app
@@ -50,6 +51,7 @@ app.command()(demo)
 app.command()(doctor)
 app.command()(label)
 app.command()(gate)
+app.command()(findings)
 app.command()(plan)
 app.command()(run)
 app.command()(resume)

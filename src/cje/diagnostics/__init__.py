@@ -8,8 +8,10 @@ from cje.diagnostics.gates import (
     check_weights_vary,
     score_overlap_findings,
     weight_findings,
+    weights_vary,
 )
 from cje.diagnostics.judge_bias import JudgeBias, judge_biases
+from cje.diagnostics.label_choice import label_choice_findings
 from cje.diagnostics.labelling import LabellingTest, labelling_findings, labelling_tests
 from cje.diagnostics.overlap import (
     ScoreOverlap,
@@ -44,6 +46,7 @@ __all__ = [
     "effective_sample_size",
     "hill_tail_index",
     "judge_biases",
+    "label_choice_findings",
     "labelling_findings",
     "labelling_tests",
     "not_checked",
@@ -52,4 +55,5 @@ __all__ = [
     "score_overlap_findings",
     "weight_diagnostics",
     "weight_findings",
+    "weights_vary",
 ]

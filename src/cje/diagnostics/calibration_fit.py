@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from cje.errors import CJEError
-from cje.inference import Finding, Severity, benjamini_hochberg
+from cje.findings import Finding
+from cje.findings.labels import CALIBRATION_RESIDUAL, LOW_CALIBRATION_R2
+from cje.inference import benjamini_hochberg
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["CalibrationFit", "RegionResidual", "calibration_fit"]
-
-
-LOW_R2 = 0.3
 
 
 @dataclass(frozen=True)
@@ -43,34 +42,23 @@ class CalibrationFit:
         """Plain JSON types."""
         return asdict(self) | {"regions": [asdict(r) for r in self.regions]}
 
-    def findings(self) -> list[Finding]:
-        """Low R2, and regions where the calibration is off."""
+    def findings(self, width: float = 1.0) -> list[Finding]:
+        """Low R2, and regions where the calibration is off; `width` of the labels' scale."""
         found = []
-        if self.r2 < LOW_R2:
+        if self.r2 < LOW_CALIBRATION_R2["r2"]:
             found.append(
-                Finding(
-                    "low-calibration-r2",
-                    f"the judge explains little of the labels: out-of-fold R2 {self.r2:.2f} on "
-                    f"{self.n_labels} labels",
-                    Severity.WARNING,
-                    "label more rows, improve the judge's prompt or model, or check how noisy the "
-                    "labels are; the intervals already carry it, they are only wider",
-                    details=self.to_dict(),
+                LOW_CALIBRATION_R2.finding(
+                    kind="out-of-fold", r2=self.r2, n_labels=self.n_labels, details=self.to_dict()
                 )
             )
-        for region in self.regions:
-            if region.p_adjusted < 0.01 and abs(region.mean) > 0.02:
-                found.append(
-                    Finding(
-                        "calibration-residual",
-                        f"in the {region.name} third of judge scores the labels differ from the "
-                        f"calibration by {region.mean:+.3f} ({region.n} labels)",
-                        Severity.WARNING,
-                        "use calibration_mode='two_stage' or add a covariate such as response "
-                        "length",
-                        details=asdict(region),
-                    )
-                )
+        found += [
+            CALIBRATION_RESIDUAL.finding(
+                region=region.name, mean=width * region.mean, n=region.n, details=asdict(region)
+            )
+            for region in self.regions
+            if region.p_adjusted < CALIBRATION_RESIDUAL["p_value"]
+            and abs(region.mean) > CALIBRATION_RESIDUAL["residual"]
+        ]
         return found
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from cje.inference import Finding, Severity, holm
+from cje.findings import Finding
+from cje.findings.labels import JUDGE_BIAS
+from cje.inference import holm
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["JudgeBias", "judge_biases"]
 
 
-_ALPHA = 0.01
 _MIN_LABELS = 20
 
 
@@ -36,23 +37,18 @@ class JudgeBias:
         """Plain JSON types."""
         return asdict(self)
 
-    def findings(self) -> list[Finding]:
-        """A warning where the bias is beyond chance and noticeable."""
-        if self.p_adjusted >= _ALPHA or abs(self.effect) < 0.01:
+    def findings(self, width: float = 1.0) -> list[Finding]:
+        """A warning where the bias is beyond chance and noticeable; in labels `width` wide."""
+        if self.p_adjusted >= JUDGE_BIAS["p_value"] or abs(self.effect) < JUDGE_BIAS["effect"]:
             return []
-        what = f"{self.factor} {self.level}" if self.level else f"a larger {self.factor}"
-        verb = "flatters" if self.effect > 0 else "is harsh on"
-        each = "" if self.level else " for a standard deviation"
         return [
-            Finding(
-                f"judge-bias-{self.factor}",
-                f"at the same score the judge {verb} {what} "
-                f"(error {self.effect:+.3f}{each}, adjusted p {self.p_adjusted:.1g})",
-                Severity.WARNING,
-                "labels of each policy correct it; for a number, also pass it as a covariate "
-                f"(--covariate {self.factor})"
-                if self.level is None
-                else "make sure every policy has labels of its own, so that its value is rectified",
+            JUDGE_BIAS.finding(
+                verb="flatters" if self.effect > 0 else "is harsh on",
+                what=f"{self.factor} {self.level}" if self.level else f"a larger {self.factor}",
+                effect=width * self.effect,
+                each="" if self.level else " per standard deviation",
+                p_adjusted=self.p_adjusted,
+                factor=self.factor,
                 details=self.to_dict(),
             )
         ]

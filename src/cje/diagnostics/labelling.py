@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from cje.inference import Finding, Severity, holm
+from cje.findings import Finding
+from cje.findings.labels import LABELS_DEPEND_ON
+from cje.inference import holm
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_means, cluster_sums
 
 __all__ = ["ChanceGap", "LabellingTest", "chance_gap", "labelling_findings", "labelling_tests"]
-
-
-_ALPHA = 0.01
 
 
 @dataclass(frozen=True)
@@ -131,17 +130,10 @@ def labelling_findings(tests: list[LabellingTest], *, has_propensity: bool) -> l
     if has_propensity:
         return []
     return [
-        Finding(
-            "labels-not-random",
-            f"which rows are labelled depends on {test.factor} "
-            f"(effect {test.effect:+.2f}, adjusted p {test.p_adjusted:.1g})",
-            Severity.WARNING,
-            "record the probability with which each row was chosen as label_propensity, or label a "
-            "random slice; otherwise the estimates describe the labelled kind of row",
-            details=test.to_dict(),
-        )
+        LABELS_DEPEND_ON.finding(**test.to_dict())
         for test in tests
-        if test.p_adjusted < _ALPHA and abs(test.effect) > 0.02
+        if test.p_adjusted < LABELS_DEPEND_ON["p_value"]
+        and abs(test.effect) > LABELS_DEPEND_ON["effect"]
     ]
 
 

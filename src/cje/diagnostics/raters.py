@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from cje.data import RaterLabels
-from cje.inference import Finding, Severity
+from cje.findings import Finding
+from cje.findings.labels import LOW_RATER_AGREEMENT
 
 __all__ = ["RaterAgreement", "rater_agreement"]
-
-LOW_AGREEMENT = 0.4
 
 
 @dataclass(frozen=True)
@@ -40,19 +39,9 @@ class RaterAgreement:
 
     def findings(self) -> list[Finding]:
         """A warning where the raters hardly agree."""
-        if self.alpha >= LOW_AGREEMENT:
+        if self.alpha >= LOW_RATER_AGREEMENT["alpha"]:
             return []
-        return [
-            Finding(
-                "low-rater-agreement",
-                f"raters agree little: Krippendorff's alpha {self.alpha:.2f} over "
-                f"{self.n_responses} responses",
-                Severity.WARNING,
-                "clarify the labelling guide or use more raters a response; the estimates are of "
-                "the raters' mean, whatever it measures",
-                details=self.to_dict(),
-            )
-        ]
+        return [LOW_RATER_AGREEMENT.finding(**self.to_dict())]
 
 
 def rater_agreement(labels: RaterLabels) -> RaterAgreement | None:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from cje.errors import CJEError
-from cje.inference import Finding, Severity
+from cje.findings import Finding, Severity
+from cje.findings.labels import TRANSPORT_FAIL, TRANSPORT_INCONCLUSIVE, TRANSPORT_NOT_CHECKED
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
 __all__ = ["TransportAudit", "TransportStatus", "audit_transport", "not_checked"]
 
 
-MIN_PROBE_LABELS = 10
+MIN_PROBE_LABELS = int(TRANSPORT_FAIL["labels_needed"])
 
 
 class TransportStatus(StrEnum):
@@ -58,31 +59,47 @@ class TransportAudit:
         """Plain JSON types."""
         return {**self.__dict__, "status": str(self.status), "by_region": list(self.by_region)}
 
-    def findings(self) -> list[Finding]:
-        """What the verdict means for the policy's number, where it rests on this calibration."""
-        details = self.to_dict()
-        more = "label about 50 randomly chosen responses of this policy (a probe slice)"
+    def findings(self, width: float = 1.0, *, borrowed: bool = True) -> list[Finding]:
+        """What the verdict means for the policy's number; `width` of the labels' scale.
+
+        A policy whose value is corrected by its own labels (`borrowed` false) does not rest on the
+        calibration: a failure is then background.
+        """
+        if self.status is TransportStatus.PASS:
+            return []
         if self.status is TransportStatus.NOT_CHECKED:
-            message = "its value rests on labels of other policies, and nothing checks that"
-            return [Finding("transport-not-checked", message, Severity.WARNING, more,
-                            self.policy, details)]  # fmt: skip
-        words = (
-            f"its own {self.n_labels} labels differ from the calibration by "
-            f"{self.mean_residual:+.3f} [{self.low:+.3f}, {self.high:+.3f}] on average"
-        )
+            rules = [TRANSPORT_NOT_CHECKED] if borrowed else []
+            return [rule.finding(self.policy, details=self.to_dict()) for rule in rules]
+        assert self.mean_residual is not None
+        assert self.low is not None
+        assert self.high is not None
+        values: dict[str, Any] = {
+            "n_labels": self.n_labels,
+            "mean": width * self.mean_residual,
+            "low": width * self.low,
+            "high": width * self.high,
+        }
+        details = self.to_dict()
         if self.status is TransportStatus.FAIL:
-            return [Finding("transport-fail", words, Severity.REFUSE,
-                            "use this policy's own labels (the direct estimator does, where they "
-                            "are in the data), and do not borrow the calibration",
-                            self.policy, details)]  # fmt: skip
-        if self.status is TransportStatus.INCONCLUSIVE:
-            words += f"; too uncertain to tell from the margin of {self.margin:g}"
-            return [Finding("transport-inconclusive", words, Severity.WARNING, more,
-                            self.policy, details)]  # fmt: skip
-        return []
+            return [
+                TRANSPORT_FAIL.finding(
+                    self.policy,
+                    severity=Severity.REFUSE if borrowed else Severity.INFO,
+                    consequence="" if borrowed else "; its own labels correct for that here",
+                    details=details,
+                    **values,
+                )
+            ]
+        if not borrowed:
+            return []
+        return [
+            TRANSPORT_INCONCLUSIVE.finding(
+                self.policy, margin=width * self.margin, details=details, **values
+            )
+        ]
 
 
-def not_checked(policy: str, *, margin: float = 0.05) -> TransportAudit:
+def not_checked(policy: str, *, margin: float = TRANSPORT_FAIL["margin"]) -> TransportAudit:
     """The audit of a policy without labels of its own."""
     return TransportAudit(policy, TransportStatus.NOT_CHECKED, margin, 0)
 
@@ -96,7 +113,7 @@ def audit_transport(
     weights: FloatArray | None = None,
     clusters: IntArray | None = None,
     prediction_influence: FloatArray | None = None,
-    margin: float = 0.05,
+    margin: float = TRANSPORT_FAIL["margin"],
     level: float = 0.95,
 ) -> TransportAudit:
     r"""Compare a policy's labels with rewards predicted by a calibration that never saw them.

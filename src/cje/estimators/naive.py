@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.estimators.rows import cells_of, draw_weights, require_scores
-from cje.inference import Finding, InfluenceEstimate, Severity
+from cje.findings import Finding
+from cje.findings.labels import UNCALIBRATED
+from cje.inference import InfluenceEstimate
 from cje.kernels.clusters import cluster_sums
 from cje.results.evidence import Evidence
 from cje.results.result import EstimationResult
@@ -29,6 +33,10 @@ class NaiveEstimator:
     def fit_and_estimate(self) -> EstimationResult:
         """The mean judge score of every policy, on the judge's own scale."""
         return self._estimate(self.dataset.policy.compact()).with_(evidence=Evidence(self.dataset))
+
+    def audit(self) -> tuple[dict[str, Any], list[Finding]]:
+        """No diagnostics, and the one finding: nothing is calibrated."""
+        return {}, [UNCALIBRATED.finding()]
 
     def estimate_by(self, column: str) -> EstimationResult:
         """The same within each level of a subgroup column."""
@@ -65,13 +73,5 @@ class NaiveEstimator:
                 "quantity": "mean judge score (uncalibrated)",
                 "scale": [scale.low, scale.high],
             },
-            findings=(
-                Finding(
-                    "uncalibrated",
-                    "these are means of the judge's scores, not of labels: a biased judge shifts "
-                    "them by an unknown amount, and the intervals know nothing of it",
-                    Severity.REFUSE,
-                    "label a random slice of responses and use estimator='direct'",
-                ),
-            ),
+            findings=tuple(self.audit()[1]),
         )

@@ -21,9 +21,10 @@ Needs = Literal["fresh", "logged", "both"]
 class EstimatorEntry:
     """Where an estimator lives and what it is built from.
 
-    ``needs`` says what `build` passes on: ``"fresh"``: ``Cls(fresh, **options)``; ``"logged"``:
-    ``Cls(sampler, **options)``; ``"both"``: ``Cls(sampler, fresh, **options)``. All have
-    `fit_and_estimate()`.
+    ``needs`` fixes the constructor: ``"fresh"``: ``Cls(dataset, **options)``; ``"logged"``:
+    ``Cls(sampler, **options)``; ``"both"``: ``Cls(sampler, fresh_draws, **options)``, where
+    `sampler` is a PrecomputedSampler and `fresh_draws` a Dataset. `build` calls it. All have
+    `fit_and_estimate()`, and `audit()`, which gives the diagnostics and findings alone.
     """
 
     name: str
@@ -41,23 +42,28 @@ class EstimatorEntry:
         return getattr(importlib.import_module(module), attribute)
 
     def build(
-        self, fresh: Dataset | None, sampler: PrecomputedSampler | None, **options: Any
+        self,
+        fresh: Dataset | None = None,
+        logged: Dataset | PrecomputedSampler | None = None,
+        **options: Any,
     ) -> Any:
-        """The estimator on the data it needs; the one place where a constructor is called.
+        """The estimator on its data, with further options of its constructor.
 
         Raises
         ------
         CJEError
-            Where the data it needs are absent.
+            The estimator needs data that were not given.
         """
-        given = {"fresh": (fresh,), "logged": (sampler,), "both": (sampler, fresh)}[self.needs]
-        if any(part is None for part in given):
-            needed = {
-                "fresh": "fresh draws",
-                "logged": "logged data with log-probs",
-                "both": "logged data with log-probs and fresh draws",
-            }[self.needs]
-            raise CJEError(f"the estimator '{self.name}' needs {needed}")
+        if self.needs != "logged" and fresh is None:
+            raise CJEError(f"the estimator '{self.name}' needs fresh draws of the policies")
+        if self.needs == "fresh":
+            return self.load()(fresh, **options)
+        if logged is None:
+            raise CJEError(f"the estimator '{self.name}' needs logged data with log-probs")
+        from cje.data.sampler import PrecomputedSampler
+
+        sampler = logged if isinstance(logged, PrecomputedSampler) else PrecomputedSampler(logged)
+        given = (sampler,) if self.needs == "logged" else (sampler, fresh)
         return self.load()(*given, **options)
 
 

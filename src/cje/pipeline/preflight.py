@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cje.errors import CJEError
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.running import SERVER
 from cje.judges import JudgeConfig
 from cje.models import Endpoint, run_sync, with_retries
 from cje.pipeline.config import PipelineConfig
@@ -43,12 +44,7 @@ def require_servers(config: PipelineConfig) -> list[Finding]:
         if not check.ok:
             raise CJEError(f"{check.what}: {check.says}", hint="`cje validate` shows every check")
     return [
-        Finding(
-            "server",
-            f"{check.what}: {warning}",
-            Severity.WARNING,
-            "see docs/methods/pipeline.md, what is scored",
-        )
+        SERVER.finding(check=check.what, warning=warning)
         for check in checks
         for warning in check.warnings
     ]

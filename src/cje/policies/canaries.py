@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike
 from cje.checks import LARGEST, finite_array, n_rows
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
+from cje.findings.running import GENERATED_VS_RESCORED, INSIDE_TOKEN, REPLICATE_NOISE, SELF_RATIO
+from cje.findings.weights import IDENTICAL_WEIGHTS
 from cje.kernels.arrays import FloatArray
 from cje.kernels.weights import effective_sample_size
 
@@ -45,7 +47,11 @@ def _ess_share(log_ratios: FloatArray) -> float:
 
 
 def self_ratio_canary(
-    logged: ArrayLike, rescored: ArrayLike, *, max_mean_shift: float = 0.1, min_ess: float = 0.9
+    logged: ArrayLike,
+    rescored: ArrayLike,
+    *,
+    max_mean_shift: float = SELF_RATIO["mean_shift"],
+    min_ess: float = SELF_RATIO["ess_share"],
 ) -> Finding | None:
     """The logging policy scored twice must give ratios near 1 and an ESS near n.
 
@@ -58,22 +64,17 @@ def self_ratio_canary(
     _same_rows(logged=a, rescored=b)
     ratio = b - a
     shift, ess = float(np.abs(ratio).mean()), _ess_share(ratio)
-    details = {"mean_abs_log_ratio": shift, "ess_share": ess, "n": len(a)}
     if shift <= max_mean_shift and ess >= min_ess:
         return None
-    return Finding(
-        "self-ratio",
-        f"the logging policy scored against itself gives a mean absolute log-ratio of {shift:.3g} "
-        f"and an ESS of {100 * ess:.0f}% of {len(a)} rows; both scores should agree",
-        Severity.REFUSE,
-        "check that logging and target are scored by the same engine, template, EOS rule and "
-        "temperature",
-        details=details,
-    )
+    return SELF_RATIO.finding(mean_abs_log_ratio=shift, ess_share=ess, n=len(a))
 
 
 def generated_vs_rescored_canary(
-    generated: ArrayLike, rescored: ArrayLike, n_tokens: ArrayLike, *, per_token: float = 0.05
+    generated: ArrayLike,
+    rescored: ArrayLike,
+    n_tokens: ArrayLike,
+    *,
+    per_token: float = GENERATED_VS_RESCORED["per_token"],
 ) -> Finding | None:
     """Log-probs given while writing must agree with those given while reading the same text."""
     a, b = _finite("generated", generated, 1), _finite("rescored", rescored, 1)
@@ -81,20 +82,24 @@ def generated_vs_rescored_canary(
     _same_rows(generated=a, rescored=b, n_tokens=count)
     gap = np.abs(a - b) / count
     share = float((gap > per_token).mean())
-    if float(np.median(gap)) <= per_token and share <= 0.05:
+    if float(np.median(gap)) <= per_token and share <= GENERATED_VS_RESCORED["share"]:
         return None
-    return Finding(
-        "generated-vs-rescored",
-        f"log-probs reported while generating and while rescoring differ by more than "
-        f"{per_token:g} a token on {100 * share:.0f}% of {len(a)} rows (median "
-        f"{np.median(gap):.3g} a token)",
-        Severity.REFUSE if share > 0.5 else Severity.WARNING,
-        "the prompt template, EOS rule, temperature or tokenisation differs between the two calls",
-        details={"median_gap_per_token": float(np.median(gap)), "share_over": share},
+    return GENERATED_VS_RESCORED.finding(
+        severity=_severity(share > GENERATED_VS_RESCORED["refuse_share"]),
+        per_token=per_token,
+        share_over=share,
+        n=len(a),
+        median_gap_per_token=float(np.median(gap)),
     )
 
 
-def replicate_noise_canary(replicates: ArrayLike, *, max_sd: float = 0.2) -> Finding | None:
+def _severity(refuse: bool) -> Severity:
+    return Severity.REFUSE if refuse else Severity.WARNING
+
+
+def replicate_noise_canary(
+    replicates: ArrayLike, *, max_sd: float = REPLICATE_NOISE["sd"]
+) -> Finding | None:
     """Scoring one response several times should give one number.
 
     Parameters
@@ -108,13 +113,10 @@ def replicate_noise_canary(replicates: ArrayLike, *, max_sd: float = 0.2) -> Fin
     sd = float(np.sqrt(x.var(axis=1, ddof=1).mean()))
     if sd <= max_sd:
         return None
-    return Finding(
-        "replicate-noise",
-        f"scoring the same response again moves its log-prob by {sd:.3g} (standard deviation): "
-        f"weights carry a spurious factor of about {np.exp(min(sd, 700.0)):.2g}",
-        Severity.WARNING if sd <= 1.0 else Severity.REFUSE,
-        "pin the server's version and precision, switch off batching-dependent kernels, or "
-        "average repeats",
+    return REPLICATE_NOISE.finding(
+        severity=_severity(sd > REPLICATE_NOISE["refuse_sd"]),
+        sd=sd,
+        factor=float(np.exp(min(sd, 700.0))),
         details={"sd": sd, "repeats": x.shape[1]},
     )
 
@@ -131,15 +133,7 @@ def inside_token_canary(inside: ArrayLike) -> Finding | None:
     rows = int((counts > 0).sum())
     if rows == 0:
         return None
-    return Finding(
-        "inside-token",
-        f"on {rows} of {len(counts)} rows one token holds the end of the prompt and "
-        "the start of the response; these are scored from that token's start, under every policy",
-        Severity.WARNING,
-        "end the template with a character the tokeniser does not merge, log token ids, or set "
-        "boundary: refuse",
-        details={"rows": rows},
-    )
+    return INSIDE_TOKEN.finding(rows=rows, n=len(counts))
 
 
 def identical_weights_canary(
@@ -167,18 +161,13 @@ def identical_weights_canary(
         raise CJEError("targets must have one row a response and one column a policy")
     findings = []
     for k, (name, same) in enumerate(zip(names, same_as_logging, strict=True)):
-        if same or len(base) < 2 or np.ptp(matrix[:, k] - base) > 1e-9:
+        ratio = matrix[:, k] - base
+        if same or len(base) < 2 or np.ptp(ratio) > IDENTICAL_WEIGHTS["spread"]:
             continue
+        details = {"log_ratio": float(ratio[0]), "log_prob": float(matrix[0, k])}
         findings.append(
-            Finding(
-                "identical-weights",
-                f"all {len(base)} importance weights are identical although the policy is not "
-                "configured like the logging policy",
-                Severity.REFUSE,
-                "the logged responses were not scored under this policy (teacher forcing was "
-                "forgotten, or both log-probs are one default value): run the target-policy step",
-                name,
-                {"log_ratio": float(matrix[0, k] - base[0]), "log_prob": float(matrix[0, k])},
+            IDENTICAL_WEIGHTS.finding(
+                name, log_ratio=details["log_ratio"], n=len(base), details=details
             )
         )
     return findings

@@ -10,7 +10,8 @@ from scipy.special import chdtrc
 
 from cje.checks import check_number, check_probabilities
 from cje.errors import CJEError
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.metrics import CENSORING_DEPENDS_ON_RISK
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 from cje.kernels.cox import CoxFit, cox_fit, cox_score_residuals, risk_sets
@@ -91,17 +92,12 @@ def censoring_findings(
     """A warning where censoring before the horizon follows the predicted risk, else nothing."""
     test = censoring_test(survival, sample, horizon)
     # Both are asked for: at large n a harmless dependence is significant too.
-    if test is None or test.p_value >= 0.01 or test.spread < 0.1:
+    if (
+        test is None
+        or test.p_value >= CENSORING_DEPENDS_ON_RISK["p_value"]
+        or test.spread < CENSORING_DEPENDS_ON_RISK["spread"]
+    ):
         return ()
     return (
-        Finding(
-            "censoring-depends-on-risk",
-            f"{metric} assumes censoring independent of the covariates, but censoring before the "
-            f"horizon follows the predicted risk (hazard ratio of censoring, upper against lower "
-            f"quartile of risk: {test.hazard_ratio:.2f}; p = {test.p_value:.2g})",
-            Severity.WARNING,
-            "use method='conditional' (ICI, curve and O/E at a horizon) and "
-            "calibration_in_the_large, which allow censoring to depend on the predicted risk",
-            details=test._asdict(),
-        ),
+        CENSORING_DEPENDS_ON_RISK.finding(metric=metric, details=test._asdict(), **test._asdict()),
     )

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import chdtrc
 
 from cje.errors import CJEError
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.metrics import PROPORTIONAL_HAZARDS
 from cje.kernels.arrays import FloatArray
 from cje.kernels.clusters import cluster_sums
 from cje.kernels.cox import (
@@ -145,14 +146,4 @@ def hazards_findings(
     test = proportional_hazards_test(survival, sample, horizon, n_knots)
     if test.p_value >= 0.05:
         return ()
-    return (
-        Finding(
-            "proportional-hazards",
-            "cox_rcs assumes that the effect of the predicted risk on the hazard is constant up to "
-            f"the horizon, but it changes with time (p = {test.p_value:.2g}): the curve may show "
-            "miscalibration where there is none",
-            Severity.WARNING,
-            "use method='conditional', which assumes no form of the hazard",
-            details=test._asdict(),
-        ),
-    )
+    return (PROPORTIONAL_HAZARDS.finding(details=test._asdict(), p_value=test.p_value),)

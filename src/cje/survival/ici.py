@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from cje.checks import check_level, check_probabilities
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.metrics import FEW_AT_RISK, NAIVE_ICI
 from cje.inference.curve import CalibrationCurve
 from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
@@ -136,7 +137,7 @@ def integrated_calibration_index(
     elif chosen == "cox_rcs":
         findings = hazards_findings(survival, sample, horizon, knots)
     elif chosen == "naive":
-        findings = (_naive_finding(),)
+        findings = (NAIVE_ICI.finding(),)
     if sample.entry is not None:
         findings += _few_at_risk(sample, horizon)
     moved = spread_of(
@@ -271,26 +272,6 @@ def _few_at_risk(sample: SurvivalSample, horizon: float) -> tuple[Finding, ...]:
     present = len(sample) - np.searchsorted(np.sort(sample.time), events, side="left")
     present -= len(sample) - np.searchsorted(np.sort(sample.entry), events, side="left")
     least = int(present.min())
-    if least >= 50:
+    if least >= FEW_AT_RISK["rows"]:
         return ()
-    return (
-        Finding(
-            "few-at-risk",
-            f"only {least} rows are at risk at the event at t = "
-            f"{events[int(present.argmin())]:.4g}: a neighbourhood holds a share of them, and one "
-            "event then moves its whole curve",
-            Severity.WARNING,
-            "count time from a later origin, when more rows have entered",
-            details={"least_at_risk": least},
-        ),
-    )
-
-
-def _naive_finding() -> Finding:
-    return Finding(
-        "naive-ici",
-        "the naive ICI counts early-censored subjects as event-free and uses robust lowess "
-        "iterations; it is far from zero even for a perfect model",
-        Severity.WARNING,
-        "use method='pseudo', or 'conditional' where censoring depends on the risk",
-    )
+    return (FEW_AT_RISK.finding(least_at_risk=least, time=float(events[int(present.argmin())])),)

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cje.checks import check_choice, check_level, check_probabilities, check_weights, refuse_rows
 from cje.errors import CJEError
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.metrics import NO_EVENTS, ONE_MINUS_SURVIVAL, SURVIVAL_ONE, SURVIVAL_ZERO
 from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 from cje.survival.arguments import SMALLEST_SHARE, check_groups
@@ -114,7 +115,7 @@ def calibration_in_the_large(
     if check_choice("expectation", expected, choices) == choices[0]:
         hazard, findings = _cumulative_hazard(survival, event)
     else:
-        hazard, findings = 1.0 - survival, (_wrong_expectation(),)
+        hazard, findings = 1.0 - survival, (ONE_MINUS_SURVIVAL.finding(),)
     if survival_at_entry is not None:
         hazard = _since_entry(hazard, survival, survival_at_entry, expected)
     observed, total = float(mass @ event), float(mass @ hazard)
@@ -168,8 +169,7 @@ def _no_events(
     """O/E = 0, up to the largest ratio at which no event is not yet too unlikely (Poisson)."""
     why = "O/E is 0: there are no events, so the upper limit is Poisson's"
     warnings.warn(why, RuntimeWarning, stacklevel=3)
-    finding = Finding("no-events", why, Severity.WARNING,
-                      "check that event_indicators marks events with 1")  # fmt: skip
+    finding = NO_EVENTS.finding()
     # weighted rows: the expectation of the effective number of events
     effective = float(mass.sum() ** 2 / (mass @ mass)) / float(mass.sum())
     high = float(-np.log((1 - level) / 2) / (total * effective))
@@ -185,39 +185,11 @@ def _cumulative_hazard(
     if zero.any():
         survival = np.where(zero, open_unit(survival), survival)
         floor = float(survival[zero][0])
-        findings.append(
-            Finding(
-                "survival-zero",
-                f"{int(zero.sum())} predicted survival probabilities are exactly 0; "
-                f"they are taken as {floor:.3g}",
-                Severity.WARNING,
-                "smooth the model's tail, or judge it at a horizon with "
-                "observed_expected_at_horizon",
-                details={"count": int(zero.sum()), "floor": floor},
-            )
-        )
+        findings.append(SURVIVAL_ZERO.finding(count=int(zero.sum()), floor=floor))
     sure = int(((survival == 1) & event).sum())
     if sure:
-        findings.append(
-            Finding(
-                "survival-one",
-                f"{sure} subjects had an event where the model gave survival exactly 1",
-                Severity.WARNING,
-                "the model calls these events impossible: look at its early times",
-                details={"count": sure},
-            )
-        )
+        findings.append(SURVIVAL_ONE.finding(count=sure))
     return -np.log(survival) + 0.0, tuple(findings)  # + 0.0: no negative zeros
-
-
-def _wrong_expectation() -> Finding:
-    return Finding(
-        "one-minus-survival",
-        "expected events are taken as 1 - S(T), which is not the expected number of events: "
-        "a perfect model scores about 2 without censoring",
-        Severity.WARNING,
-        "use expected='cumulative_hazard'",
-    )
 
 
 def observed_expected_at_horizon(

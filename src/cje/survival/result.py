@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import expit, stdtrit
 
 from cje.checks import check_level
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.metrics import METRIC_UNDEFINED
 from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
@@ -131,10 +132,7 @@ def undefined(
 ) -> MetricEstimate:
     """A metric that is NaN, with the reason as a finding and as a `RuntimeWarning`."""
     warnings.warn(why, RuntimeWarning, stacklevel=3)
-    finding = Finding(
-        "metric-undefined", why, Severity.REFUSE,
-        "collect data with events, or check the event indicators and the predictions",
-    )  # fmt: skip
+    finding = METRIC_UNDEFINED.finding(reason=why, details={})
     interval = Interval(np.nan, np.nan, level, "none")
     return MetricEstimate(name, np.nan, interval, n, None, details or {}, (finding,))
 

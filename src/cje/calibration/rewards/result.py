@@ -9,7 +9,8 @@ import numpy as np
 
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel, RewardModel
 from cje.calibration.rewards.selection import ModeSelection
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.labels import LOW_CALIBRATION_R2, LOW_ORACLE_COVERAGE
 from cje.kernels.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["CalibrationResult", "FitQuality", "fit_quality"]
 
 CLOSE = 0.1  # an error of at most this counts as covered
-LOW_R2 = 0.3
-LOW_COVERAGE = 0.05
 
 
 @dataclass(frozen=True)
@@ -83,13 +82,17 @@ class CalibrationResult:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What a reader of the numbers should know first."""
+        """Low R2 and low coverage."""
         found = []
-        r2 = self.oof_r2 if self.oof_r2 is not None else self.r2
-        if r2 < LOW_R2:
-            found.append(_low_r2(r2))
-        if self.oracle_coverage < LOW_COVERAGE:
-            found.append(_low_coverage(self.oracle_coverage, self.n_oracle))
+        kind, r2 = ("in-sample", self.r2) if self.oof_r2 is None else ("out-of-fold", self.oof_r2)
+        if r2 < LOW_CALIBRATION_R2["r2"]:
+            found.append(LOW_CALIBRATION_R2.finding(kind=kind, r2=r2, n_labels=self.n_oracle))
+        if self.oracle_coverage < LOW_ORACLE_COVERAGE["oracle_coverage"]:
+            found.append(
+                LOW_ORACLE_COVERAGE.finding(
+                    oracle_coverage=self.oracle_coverage, n_oracle=self.n_oracle
+                )
+            )
         return tuple(found)
 
     def summary(self) -> str:
@@ -149,26 +152,4 @@ def build_result(
         fold_ids=fold_ids,
         fold_models=model.folds,
         calibrator=calibrator,
-    )
-
-
-def _low_r2(r2: float) -> Finding:
-    return Finding(
-        "low-calibration-r2",
-        f"The judge explains little of the oracle label: R² is {r2:.2f}, below {LOW_R2}",
-        Severity.WARNING,
-        "label more rows (aim above 10%), improve the judge's prompt or model, try another judge, "
-        "or check whether the labels themselves are noisy",
-        details={"r2": r2},
-    )
-
-
-def _low_coverage(coverage: float, n_oracle: int) -> Finding:
-    return Finding(
-        "low-oracle-coverage",
-        f"Only {coverage:.1%} of the rows ({n_oracle}) carry an oracle label",
-        Severity.WARNING,
-        "collect more labels, consider the uncalibrated judge score, "
-        "or bootstrap the calibration to see how uncertain it is",
-        details={"oracle_coverage": coverage, "n_oracle": n_oracle},
     )

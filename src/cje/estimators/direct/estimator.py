@@ -10,6 +10,7 @@ import numpy as np
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
+from cje.estimators.direct.audit import audit_labels
 from cje.estimators.direct.findings import cell_findings, copy_findings, judge_curve
 from cje.estimators.direct.label_pool import gather_labels
 from cje.estimators.direct.label_predictor import fit_label_predictor
@@ -22,6 +23,7 @@ from cje.estimators.rows import (
     draw_weights,
     require_scores,
 )
+from cje.findings import Finding
 from cje.inference import LABELS, SAMPLING, Component, InfluenceEstimate
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
@@ -139,8 +141,17 @@ class DirectEstimator:
             data.judge_scale, data.oracle_scale,
         )  # fmt: skip
         evidence = Evidence(data, self._labels.rows, self._labels.prediction)
-        copies = copy_findings(self.pool_.n_copies)
-        return result.with_(curves={"judge": curve}, evidence=evidence, findings=copies)
+        details, findings = self._audit_labels(data.policy.compact())
+        return result.with_(
+            diagnostics=details, curves={"judge": curve}, evidence=evidence, findings=findings
+        )
+
+    def audit(self) -> tuple[dict[str, Any], list[Finding]]:
+        """Diagnostics and findings, without a result."""
+        self._fit()
+        cells = self.dataset.policy.compact()
+        details, findings = self._audit_labels(cells)
+        return details, [*self._cell_findings(cells), *findings]
 
     def estimate_by(self, column: str) -> EstimationResult:
         """The value of every policy within each level of a subgroup column, f shared by all."""
@@ -168,13 +179,36 @@ class DirectEstimator:
         prediction = self.predictor_.at_labels[:n]
         self._labels = _Labels(rows, prediction, pool.labels[:n], propensity)
 
+    def _own_labels(self, cells: Codes) -> list[IntArray]:
+        """Positions of the labels of each cell."""
+        label_cell = cells.codes[self._labels.rows]
+        return [np.flatnonzero(label_cell == k) for k in range(cells.n_names)]
+
+    def _borrowed_names(self, own: Sequence[IntArray], names: Sequence[str]) -> list[str]:
+        return [name for name, rows in zip(names, own, strict=True) if len(rows) < self.min_labels]
+
+    def _cell_findings(self, cells: Codes) -> tuple[Finding, ...]:
+        own, names = self._own_labels(cells), cells.names
+        borrowed = self._borrowed_names(own, names)
+        all_same = float(np.ptp(self.pool_.labels)) == 0.0
+        constant = [
+            all_same if name in borrowed else float(np.ptp(self._labels.label[rows])) == 0.0
+            for name, rows in zip(names, own, strict=True)
+        ]
+        counts = {name: len(rows) for name, rows in zip(names, own, strict=True)}
+        return cell_findings(names, counts, borrowed, self.min_labels, constant)
+
+    def _audit_labels(self, cells: Codes) -> tuple[dict[str, Any], list[Finding]]:
+        borrowed = self._borrowed_names(self._own_labels(cells), cells.names)
+        details, findings = audit_labels(self.dataset, self.pool_, self.predictor_, borrowed)
+        return details, [*copy_findings(self.pool_.n_copies), *findings]
+
     # ---- estimating -----------------------------------------------------------------------------
 
     def _estimate(self, cells: Codes) -> EstimationResult:
         data = self.dataset
         prompts = self._prompts
-        label_cell = cells.codes[self._labels.rows]
-        own = [np.flatnonzero(label_cell == k) for k in range(cells.n_names)]
+        own = self._own_labels(cells)
         tuned = [k for k, rows in enumerate(own) if len(rows) >= self.min_labels]
         weights = draw_weights(data, cells)
         labelled = {k: self._labelled_cell(own[k], weights) for k in tuned}
@@ -285,7 +319,7 @@ class DirectEstimator:
                 "quantity": "mean label",
                 "scale": [scale.low, scale.high],
             },
-            findings=cell_findings(names, n_labels, borrowed, self.min_labels, done_constant(done)),
+            findings=self._cell_findings(cells),
         )
 
     def _label_components(self, done: list[_Cell]) -> list[Component]:
@@ -327,11 +361,6 @@ class DirectEstimator:
                 for name, cell, error in zip(names, done, se, strict=True)
             },
         }
-
-
-def done_constant(done: list[_Cell]) -> list[bool]:
-    """Which cells have labels that are all the same."""
-    return [cell.unseen_variance > 0 for cell in done]
 
 
 def _to_bound(cell: _Cell, se: float) -> float | None:

@@ -8,12 +8,13 @@ import numpy as np
 
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.data.scale import Scale
-from cje.inference import CalibrationCurve, Finding, Severity, interval_limits
+from cje.findings import Finding
+from cje.findings.labels import BORROWED_CALIBRATION, COPIED_LABELS, FEW_LABELS, IDENTICAL_LABELS
+from cje.inference import CalibrationCurve, interval_limits
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["cell_findings", "copy_findings", "judge_curve"]
 
-_FEW = 20
 _CURVE_POINTS = 40
 
 
@@ -28,62 +29,29 @@ def cell_findings(
     findings = []
     for name, same in zip(names, constant, strict=True):
         count = n_labels[name]
+        enough = FEW_LABELS["enough"]
         if name in borrowed:
-            findings.append(_borrowed(name, count, min_labels))
-        elif count < _FEW:
+            own = "no labels" if count == 0 else f"only {count} labels"
             findings.append(
-                Finding(
-                    "few-labels",
-                    f"only {count} labels of its own; the interval leans on normal theory",
-                    Severity.WARNING,
-                    f"label at least {_FEW} randomly chosen responses",
-                    name,
-                    {"n_labels": count},
+                BORROWED_CALIBRATION.finding(
+                    name, own=own, enough=max(min_labels, enough), details={"n_labels": count}
                 )
             )
-        if same:
+        elif count < enough:
             findings.append(
-                Finding(
-                    "identical-labels",
-                    f"{'all labels it borrows' if name in borrowed else f'all {count} labels'} "
-                    "are equal, so they show no spread; the interval uses the largest deviation "
-                    "that such labels would still allow",
-                    Severity.WARNING,
-                    "label more responses",
-                    name,
-                    {"n_labels": count},
-                )
+                FEW_LABELS.finding(name, n_labels=count, enough=enough, details={"n_labels": count})
+            )
+        if same:
+            which = "all labels it borrows" if name in borrowed else f"all {count} labels"
+            findings.append(
+                IDENTICAL_LABELS.finding(name, which=which, details={"n_labels": count})
             )
     return tuple(findings)
 
 
-def _borrowed(name: str, count: int, min_labels: int) -> Finding:
-    own = "no labels" if count == 0 else f"only {count} labels"
-    return Finding(
-        "borrowed-calibration",
-        f"{own} of its own: its value rests on the calibration learnt from other labels, and is "
-        "right only if the judge errs on it as on them",
-        Severity.WARNING,
-        f"label at least {max(min_labels, _FEW)} randomly chosen responses of this policy",
-        name,
-        {"n_labels": count},
-    )
-
-
 def copy_findings(n_copies: int) -> tuple[Finding, ...]:
     """Calibration labels that were left out because the data have them already."""
-    if n_copies == 0:
-        return ()
-    return (
-        Finding(
-            "copied-labels",
-            f"{n_copies} labels of the calibration data are labels of the fresh draws over again "
-            "(the same prompts, scores and labels); each counts once",
-            Severity.INFO,
-            "nothing to do; leave the file out where it adds no other labels",
-            details={"n_copies": n_copies},
-        ),
-    )
+    return (COPIED_LABELS.finding(n_copies=n_copies),) if n_copies else ()
 
 
 def judge_curve(

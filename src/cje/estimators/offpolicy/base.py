@@ -39,6 +39,7 @@ from cje.estimators.offpolicy.weight_shrinkage import (
     shrink_weights,
     shrinkage_findings,
 )
+from cje.findings.weights import LABEL_UNCERTAINTY_LEFT_OUT
 from cje.inference import (
     LABELS,
     SAMPLE_LABELS,
@@ -47,7 +48,6 @@ from cje.inference import (
     Component,
     Finding,
     InfluenceEstimate,
-    Severity,
 )
 from cje.kernels.arrays import FloatArray
 from cje.results.evidence import Evidence
@@ -391,26 +391,28 @@ class OffPolicyEstimator(ABC):
         weights, _ = self.label_weights(problem)
         return weights[rows] / problem.logged.propensity[rows][:, None]
 
+    def audit(self) -> tuple[dict[str, Any], list[Finding]]:
+        """Diagnostics and findings, without a result."""
+        problem = self.prepare()
+        return self._findings(problem, self.fit(problem))
+
     def _findings(self, problem: Problem, fit: Fit) -> tuple[dict[str, Any], list[Finding]]:
         """Diagnostics, and findings of all gates."""
         thresholds = self.thresholds
         if not self.heavy_tail_refuses:
             thresholds = tail_may_be_heavy(thresholds)
-        diagnostics, findings = examine(problem, self.sampler, thresholds)
+        diagnostics, findings = examine(
+            problem, self.sampler, thresholds, propensity_estimated=self.use_mar
+        )
         if self.fresh_draws is not None:
             findings += fresh_findings(problem, self.fresh_draws.n_labelled)
         label_weights, _ = self.label_weights(problem)
         findings += label_gate(problem, label_weights, thresholds)
-        findings += carry_over(problem, label_weights, thresholds)
+        findings += carry_over(
+            problem, label_weights, thresholds, self.sampler.dataset.oracle_scale.width
+        )
         if fit.labels_apart and not self.oua_jackknife:
-            findings.append(
-                Finding(
-                    "label-uncertainty-left-out",
-                    "oua_jackknife=False: intervals take the calibration as if it were known",
-                    Severity.WARNING,
-                    "leave oua_jackknife on for any number that is reported",
-                )
-            )
+            findings.append(LABEL_UNCERTAINTY_LEFT_OUT.finding())
         return diagnostics, findings
 
     def _judge_curve(self, problem: Problem) -> CalibrationCurve:

@@ -12,6 +12,7 @@ from cje.diagnostics import (
     GateThresholds,
     calibration_fit,
     effective_sample_size,
+    label_choice_findings,
     rater_agreement,
     score_overlap,
     score_overlap_findings,
@@ -20,7 +21,9 @@ from cje.diagnostics import (
 )
 from cje.estimators.offpolicy.carry_over import carry_over_findings
 from cje.estimators.offpolicy.labelled_slice import label_slice_findings
-from cje.inference import Finding, Severity
+from cje.findings import Finding
+from cje.findings.labels import CONSTANT_JUDGE, IDENTICAL_LABELS
+from cje.findings.weights import FRESH_LABELS_UNUSED, LOW_LABEL_ESS, OTHER_PROMPTS
 from cje.kernels.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -30,7 +33,11 @@ __all__ = ["carry_over", "examine", "fresh_findings", "label_gate", "tail_may_be
 
 
 def examine(
-    problem: Problem, sampler: PrecomputedSampler, thresholds: GateThresholds
+    problem: Problem,
+    sampler: PrecomputedSampler,
+    thresholds: GateThresholds,
+    *,
+    propensity_estimated: bool = False,
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Diagnostics and gates that every off-policy estimate shares."""
     logged, labelled = problem.logged, problem.logged.labelled
@@ -47,7 +54,10 @@ def examine(
         "calibration_fit": quality.to_dict(),
         "score_overlap": overlaps,
     }
-    findings += quality.findings() + uncovered + label_slice_findings(logged)
+    width = sampler.dataset.oracle_scale.width
+    findings += quality.findings(width) + uncovered + label_slice_findings(logged)
+    if not propensity_estimated or sampler.dataset.label_propensity is not None:
+        findings += label_choice_findings(sampler.dataset, by_policy=False)
     raters = sampler.dataset.rater_labels
     agreement = None if raters is None else rater_agreement(raters)
     if agreement is not None:
@@ -93,30 +103,15 @@ def fresh_findings(problem: Problem, n_labelled: int) -> list[Finding]:
     """What the fresh draws bring that is not used, or leave to assumption."""
     found = []
     if n_labelled:
-        found.append(
-            Finding(
-                "fresh-labels-unused",
-                f"the {n_labelled} labels on fresh draws take no part in this estimate",
-                Severity.INFO,
-                "the direct estimator uses them, and checks the calibration against them",
-            )
-        )
+        found.append(FRESH_LABELS_UNUSED.finding(n_labels=n_labelled))
     drawn = np.unique(np.concatenate([draws.clusters for draws in problem.fresh]))
     if not np.isin(drawn, problem.logged.clusters).any():
-        found.append(
-            Finding(
-                "other-prompts",
-                "the fresh draws answer none of the logged prompts: values are over the fresh "
-                "prompts, and logged rows are taken to come from the same population",
-                Severity.INFO,
-                "check that prompt_id means the same in both, or draw on the logged prompts",
-            )
-        )
+        found.append(OTHER_PROMPTS.finding())
     return found
 
 
 def carry_over(
-    problem: Problem, label_weights: FloatArray, thresholds: GateThresholds
+    problem: Problem, label_weights: FloatArray, thresholds: GateThresholds, width: float
 ) -> list[Finding]:
     """Where labels are weighted by m(S): do labels weighted by W say the same?"""
     logged = problem.logged
@@ -126,53 +121,27 @@ def carry_over(
     omega = logged.weights[rows] / logged.propensity[rows][:, None]
     enough = [effective_sample_size(w) >= thresholds.labels_ess_refuse for w in omega.T]
     return carry_over_findings(
-        logged.policies, problem.term(logged.weights), problem.term(label_weights), enough
+        logged.policies, problem.term(logged.weights), problem.term(label_weights), enough, width
     )
 
 
 def label_gate(
     problem: Problem, label_weights: FloatArray, thresholds: GateThresholds
 ) -> list[Finding]:
-    """An estimate whose labels are worth only a handful is refused, as is a constant judge."""
+    """Refuse an estimate with too few effective labels, or from a constant judge."""
     logged, rows = problem.logged, problem.logged.labelled
+    n_labels = int(rows.sum())
     found = []
     if float(np.ptp(logged.scores)) == 0.0 and label_weights is not logged.weights:
-        found.append(
-            Finding(
-                "constant-judge",
-                "the judge gave every logged row the same score, so the calibration cannot "
-                "tell a target's responses from the logged ones",
-                Severity.REFUSE,
-                "fix the judge's prompt or the parsing of its answers",
-            )
-        )
+        found.append(CONSTANT_JUDGE.finding())
     if float(np.ptp(logged.labels[rows])) == 0.0:
-        found.append(
-            Finding(
-                "identical-labels",
-                f"all {int(rows.sum())} labels are equal, so they show no spread; the interval "
-                "uses the largest deviation that such labels would still allow",
-                Severity.WARNING,
-                "label more responses",
-            )
-        )
+        which = f"all {n_labels} labels"
+        found.append(IDENTICAL_LABELS.finding(which=which, details={"n_labels": n_labels}))
     for name, column in zip(logged.policies, label_weights.T, strict=True):
         ess = effective_sample_size(column[rows] / logged.propensity[rows])
         if ess < thresholds.labels_ess_refuse:
-            found.append(_few_labels(name, int(rows.sum()), ess))
+            found.append(LOW_LABEL_ESS.finding(name, n_labels=n_labels, label_ess=ess))
     return found
-
-
-def _few_labels(name: str, count: int, ess: float) -> Finding:
-    return Finding(
-        "low-label-ess",
-        f"{count} labels are worth an effective {ess:.1f} for it",
-        Severity.REFUSE,
-        "label more logged rows, preferring those with large weights (record their propensities), "
-        "or label fresh draws of this policy and use the direct method",
-        name,
-        {"label_ess": ess},
-    )
 
 
 def tail_may_be_heavy(thresholds: GateThresholds) -> GateThresholds:

@@ -15,6 +15,8 @@ from cje.errors import CJEError
 from cje.estimators import EstimationResult
 from cje.estimators.offpolicy.rewards import RewardModels
 from cje.findings import Finding, Severity
+from cje.findings.labels import NO_LABELS
+from cje.findings.running import ERROR_ROWS, TRIAL
 from cje.judges import JudgeConfig
 from cje.kernels.weights import effective_sample_size
 from cje.pipeline.chunks import RowStream
@@ -111,25 +113,10 @@ def estimate(
     data = logged_dataset(rows, config)
     found = [*findings, *check_canaries(rows, data, config)]
     if config.oracle_config is None:
-        found.append(
-            Finding(
-                "uncalibrated",
-                "there are no oracle labels: rewards are the judge's own scores",
-                Severity.WARNING,
-                "add an oracle_config, so that the judge is calibrated to what it stands for",
-            )
-        )
+        found.append(NO_LABELS.finding())
     n_errors = len(rows) - len(data)
     if n_errors:
-        found.append(
-            Finding(
-                "error-rows",
-                f"{n_errors} of {len(rows)} rows carry an error and are left out",
-                Severity.WARNING,
-                "run the same command again to retry them; `cje status` lists the reasons",
-                details={"n_errors": n_errors},
-            )
-        )
+        found.append(ERROR_ROWS.finding(n_errors=n_errors, n_rows=len(rows)))
     draws = None if fresh is None else fresh_dataset(fresh, config)
     results: dict[str, EstimationResult] = {}
     for name, estimator in configured_estimators(data, draws, config).items():
@@ -139,9 +126,7 @@ def estimate(
             if config.dataset.limit is None:
                 raise
             # A trial checks the calls; that its few rows support no estimate is not a failure.
-            found.append(
-                Finding("trial", f"{name}: {error.what}", Severity.INFO, "run without --limit")
-            )
+            found.append(TRIAL.finding(estimator=name, reason=error.what))
     return PipelineResult(
         results, weight_table(data), tuple(found), len(rows), n_errors, _setup(config)
     )

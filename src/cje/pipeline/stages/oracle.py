@@ -13,6 +13,7 @@ import polars as pl
 from cje.data import Scale
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
+from cje.findings.running import LABEL_JOIN
 from cje.judges import (
     CallableOracle,
     CSVOracle,
@@ -129,11 +130,9 @@ def report_labels(rows: RowStream, config: OracleConfig) -> list[Finding]:
     if not report.unused and not report.averaged:
         return []
     return [
-        Finding(
-            "label-join",
-            str(report),
-            Severity.WARNING if report.unused else Severity.INFO,
-            "check that the label file's ids are the data file's ids",
+        LABEL_JOIN.finding(
+            severity=Severity.WARNING if report.unused else Severity.INFO,
+            report=str(report),
             details={"matched": report.matched, "unused": len(report.unused)},
         )
     ]

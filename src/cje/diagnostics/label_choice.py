@@ -1,0 +1,79 @@
+"""Were the labelled rows chosen as stated: at random, or with the recorded probabilities?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cje.data.dataset import Dataset
+from cje.diagnostics.labelling import chance_gap
+from cje.findings import Finding
+from cje.findings.labels import LABELS_NOT_RANDOM
+from cje.inference.intervals import t_p_value
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
+from cje.kernels.clusters import cluster_sums
+
+__all__ = ["label_choice_findings", "weighted_balance"]
+
+
+def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Finding]:
+    r"""Where labelled rows have other judge scores than the stated way of choosing would give them.
+
+    Without `label_propensity` the mean score of the labelled rows is compared with what drawing
+    rows, or whole prompts, at random would give (`chance_gap`). With propensities :math:`\pi` the
+    sum of :math:`(L_i/\pi_i - 1)(S_i - \bar S)`, clustered by prompt, has mean zero. Both are
+    taken as t with as many degrees of freedom as there are labelled prompts, less one.
+
+    Parameters
+    ----------
+    data : Dataset
+    by_policy : bool
+        Test each policy by itself (fresh draws); otherwise all rows at once (a log).
+    """
+    codes = data.policy.codes if by_policy else np.zeros(len(data), dtype=np.int64)
+    found = []
+    for code in np.unique(codes):
+        mine = codes == code
+        tested = _gap(data, mine)
+        if tested is None or tested[1] >= LABELS_NOT_RANDOM["p_value"]:
+            continue
+        known = data.label_propensity is not None
+        found.append(
+            LABELS_NOT_RANDOM.finding(
+                data.policy.names[code] if by_policy else None,
+                gap=data.judge_scale.width * tested[0],
+                n_rows=int(mine.sum()),
+                p_value=tested[1],
+                how="with the recorded probabilities" if known else "at random",
+            )
+        )
+    return found
+
+
+def _gap(data: Dataset, mine: BoolArray) -> tuple[float, float] | None:
+    """How far the labelled rows' scores are from all rows', and its p-value."""
+    score, labelled = data.judge_score[mine], data.is_labelled[mine]
+    n = int(labelled.sum())
+    if n < LABELS_NOT_RANDOM["labels_needed"] or float(np.ptp(score)) == 0.0:
+        return None
+    prompts = data.prompt_id.codes[mine]
+    if data.label_propensity is not None:
+        excess = labelled / data.label_propensity[mine] - 1.0
+        centred = (score - score.mean()) / len(score)
+        return weighted_balance(excess, centred, prompts, labelled)
+    if n == len(score):
+        return None
+    found = chance_gap(score, labelled, prompts)
+    return found.gap, float(t_p_value(found.z, max(found.n_prompts - 1.0, 1.0)))
+
+
+def weighted_balance(
+    excess: FloatArray, h: FloatArray, clusters: IntArray, labelled: BoolArray
+) -> tuple[float, float]:
+    """The sum of (L / pi - 1) h, and its two-sided p-value, clustered."""
+    _, code = np.unique(clusters, return_inverse=True)
+    by_prompt = cluster_sums(excess * h, code, int(code.max()) + 1)
+    gap, error = float(by_prompt.sum()), float(np.sqrt(by_prompt @ by_prompt))
+    prompts = len(np.unique(code[labelled]))
+    if error <= 1e-12 or prompts < 2:
+        return gap, 1.0
+    return gap, float(t_p_value(gap / error, prompts - 1.0))

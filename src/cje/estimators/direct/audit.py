@@ -1,0 +1,121 @@
+"""What the labels of a fresh-draw evaluation say about its own calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cje.data.dataset import Dataset
+from cje.diagnostics import (
+    TransportAudit,
+    TransportStatus,
+    audit_transport,
+    calibration_fit,
+    label_choice_findings,
+    not_checked,
+    rater_agreement,
+    score_overlap,
+    score_overlap_findings,
+)
+from cje.diagnostics.transport import MIN_PROBE_LABELS
+from cje.estimators.direct.label_pool import LabelPool
+from cje.estimators.direct.label_predictor import LabelPredictor
+from cje.estimators.plug_in import label_influence
+from cje.findings import Finding, Severity
+from cje.findings.labels import CONSTANT_JUDGE, DIFFERENT_PROMPTS
+from cje.kernels.clusters import cluster_sums
+from cje.kernels.isotonic import isotonic_fit, isotonic_predict
+
+__all__ = ["audit_labels"]
+
+
+def audit_labels(
+    fresh: Dataset, pool: LabelPool, predictor: LabelPredictor, borrowed: Sequence[str]
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Calibration fit, transport audits, score overlap, label choice and rater agreement.
+
+    The transport audit asks of each labelled policy whether a calibration learnt from all other
+    labels would have been right for it. The value of a policy with a rectifier of its own does not
+    depend on the answer; that of a borrowed policy does.
+    """
+    model = predictor.model
+    assert model.label_oof is not None  # cross-fitted
+    width = fresh.oracle_scale.width
+    fit = calibration_fit(pool.scores, pool.labels, model.label_oof, pool.weights)
+    findings: list[Finding] = list(fit.findings(width))
+    details: dict[str, Any] = {
+        "calibration_fit": fit.to_dict(),
+        "transport": {},
+        "score_overlap": {},
+    }
+    owner = np.full(len(pool.labels), -1)
+    owner[: pool.n_own] = fresh.policy.codes[fresh.is_labelled]
+    _, prompt = np.unique(pool.clusters, return_inverse=True)
+    for policy in fresh.policy.compact().names:
+        code = fresh.policy.code_of(policy)
+        audit = _audit(policy, owner == code, pool, prompt)
+        details["transport"][policy] = audit.to_dict()
+        findings += _transport_findings(audit, policy in borrowed, width)
+        if policy in borrowed:
+            own = fresh.judge_score[fresh.policy.codes == code]
+            overlap = score_overlap(policy, own, pool.scores)
+            details["score_overlap"][policy] = overlap.to_dict()
+            findings += score_overlap_findings(overlap)
+    findings += label_choice_findings(fresh)
+    if float(np.ptp(fresh.judge_score)) == 0.0:
+        findings.append(CONSTANT_JUDGE.finding(severity=Severity.WARNING))
+    findings += _different_prompts(fresh)
+    agreement = None if fresh.rater_labels is None else rater_agreement(fresh.rater_labels)
+    if agreement is not None:
+        details["raters"] = agreement.to_dict()
+        findings += agreement.findings()
+    return details, findings
+
+
+def _audit(
+    policy: str, mine: NDArray[np.bool_], pool: LabelPool, prompt: NDArray[np.int64]
+) -> TransportAudit:
+    """The policy's labels against an isotonic calibration made from all other labels."""
+    others = ~mine
+    if mine.sum() < MIN_PROBE_LABELS or others.sum() < MIN_PROBE_LABELS:
+        return not_checked(policy)
+    own_weights = None if pool.weights is None else pool.weights[mine]
+    weights = None if pool.weights is None else pool.weights[others]
+    scores, labels = pool.scores[others], pool.labels[others]
+    knots = isotonic_fit(scores, labels, weights)
+    predicted = isotonic_predict(*knots, pool.scores[mine])
+    # the mean prediction, weighted as the mean residual is
+    share = np.ones(len(predicted)) if own_weights is None else own_weights
+    share = share / share.sum()
+    moved = label_influence(predicted, share, isotonic_predict(*knots, scores), labels, weights)
+    return audit_transport(
+        policy,
+        pool.labels[mine],
+        predicted,
+        scores=pool.scores[mine],
+        weights=own_weights,
+        clusters=prompt[mine],
+        prediction_influence=cluster_sums(moved, prompt[others], int(prompt.max()) + 1),
+    )
+
+
+def _transport_findings(audit: TransportAudit, borrowed: bool, width: float) -> list[Finding]:
+    if audit.status is TransportStatus.NOT_CHECKED:
+        return []  # that nothing checks a borrowed policy is part of `borrowed-calibration`
+    return audit.findings(width, borrowed=borrowed)
+
+
+def _different_prompts(fresh: Dataset) -> list[Finding]:
+    """Policies evaluated on different prompts: differences mix policy and prompt."""
+    names, n_prompts = fresh.policy.names, fresh.prompt_id.n_names
+    seen = np.zeros((len(names), n_prompts), dtype=bool)
+    seen[fresh.policy.codes, fresh.prompt_id.codes] = True
+    counts = seen.sum(axis=1)
+    shared = int(seen[counts > 0].all(axis=0).sum())
+    least, most = int(counts[counts > 0].min()), int(counts.max())
+    if shared >= DIFFERENT_PROMPTS["shared_share"] * least:
+        return []
+    return [DIFFERENT_PROMPTS.finding(shared=shared, least=least, most=most)]

@@ -1,0 +1,190 @@
+"""Findings on labels, the judge and its calibration."""
+
+from __future__ import annotations
+
+from cje.findings.finding import Rule, Severity
+
+__all__ = ["RULES"]
+
+_INFO, _WARN, _REFUSE = Severity.INFO, Severity.WARNING, Severity.REFUSE
+
+NO_LABELS = Rule(
+    "no-labels",
+    "no row has a label; only the judge's own scores can be averaged",
+    "label a random slice of the responses of each policy; cje plan says how many",
+    "Without labels the judge cannot be calibrated: values are means of its scores.",
+)
+UNCALIBRATED = Rule(
+    "uncalibrated",
+    "these are means of the judge's scores, not of labels: a biased judge shifts them by an "
+    "unknown amount that the intervals do not cover",
+    "label a random slice of the responses and use estimator='direct'",
+    "The estimate is the judge's mean score; nothing ties it to the labels.",
+    (_REFUSE,),
+)
+FEW_LABELS = Rule(
+    "few-labels",
+    "only {n_labels} labels of its own; the interval relies on normal theory",
+    "label at least {enough:.0f} randomly chosen responses",
+    "Intervals from a handful of labels rest on the normal approximation.",
+    thresholds={"enough": 20},
+)
+BORROWED_CALIBRATION = Rule(
+    "borrowed-calibration",
+    "{own} of its own: its value rests on the calibration learnt from other labels and is right "
+    "only if the judge errs on it as it does on them",
+    "label at least {enough:.0f} randomly chosen responses of this policy",
+    "The policy has too few labels to correct the judge's errors on it.",
+)
+IDENTICAL_LABELS = Rule(
+    "identical-labels",
+    "{which} are equal, so they show no spread; the interval uses the largest deviation that such "
+    "labels still allow",
+    "label more responses",
+    "Labels that are all equal do not show how much labels vary.",
+)
+COPIED_LABELS = Rule(
+    "copied-labels",
+    "{n_copies} labels of the calibration data repeat labels of the fresh draws (the same prompts, "
+    "scores and labels); each counts once",
+    "no action needed; omit the calibration file if it adds no other labels",
+    "The same labels were passed twice.",
+    (_INFO,),
+)
+LABELS_NOT_RANDOM = Rule(
+    "labels-not-random",
+    "labelled rows have judge scores {gap:+.3f} away from the mean of all {n_rows:,} rows "
+    "(p = {p_value:.1g}): they do not look chosen {how}, and the estimate assumes that they were",
+    "record the probability with which each row was chosen as label_propensity (use_mar=True "
+    "estimates it from the score, for estimators from logged data), or label a random slice",
+    "Labels describe all rows only if they were chosen at random or with known probabilities.",
+    thresholds={"p_value": 1e-3, "labels_needed": 10},
+)
+LABELS_DEPEND_ON = Rule(
+    "labels-depend-on",
+    "which rows are labelled depends on {factor} (effect {effect:+.2f}, adjusted p "
+    "{p_adjusted:.1g})",
+    "record the probability with which each row was chosen as label_propensity, or label a random "
+    "slice; otherwise the estimates describe the kind of row that was labelled",
+    "Labelling follows a column of the data other than the judge score.",
+    thresholds={"p_value": 1e-3, "effect": 0.02},
+)
+LOW_CALIBRATION_R2 = Rule(
+    "low-calibration-r2",
+    "the judge explains little of the labels: {kind} R2 {r2:.2f} on {n_labels} labels",
+    "label more rows (aim above 10%), improve the judge's prompt or model, try another judge, or "
+    "check whether the labels themselves are noisy; the intervals account for it by being wider",
+    "A judge that hardly predicts the labels saves few of them.",
+    thresholds={"r2": 0.3},
+)
+LOW_ORACLE_COVERAGE = Rule(
+    "low-oracle-coverage",
+    "only {oracle_coverage:.1%} of the rows ({n_oracle}) have an oracle label",
+    "collect more labels, consider the uncalibrated judge score, or bootstrap the calibration to "
+    "see how uncertain it is",
+    "The calibration rests on a small share of the rows.",
+    thresholds={"oracle_coverage": 0.05},
+)
+CALIBRATION_RESIDUAL = Rule(
+    "calibration-residual",
+    "in the {region} third of judge scores the labels differ from the calibration by {mean:+.3f} "
+    "({n} labels)",
+    "use calibration_mode='two_stage' or add a covariate such as the response length",
+    "The calibration is off in one region of the scores.",
+    thresholds={"p_value": 0.01, "residual": 0.02},
+)
+JUDGE_BIAS = Rule(
+    "judge-bias",
+    "at the same score the judge {verb} {what} (error {effect:+.3f}{each}, adjusted p "
+    "{p_adjusted:.1g})",
+    "labels of each policy correct it; a numeric factor can also be passed as a covariate "
+    "(--covariate {factor})",
+    "What the judge gets wrong depends on something other than its score.",
+    thresholds={"p_value": 0.01, "effect": 0.01},
+)
+TRANSPORT_FAIL = Rule(
+    "transport-fail",
+    "its own {n_labels} labels differ from a calibration learnt from the other labels by "
+    "{mean:+.3f} [{low:+.3f}, {high:+.3f}] on average{consequence}",
+    "use this policy's own labels (the direct estimator does, where the data have them), and do "
+    "not judge it by labels of other policies",
+    "The judge errs on this policy differently. Refused where the value rests on the other labels, "
+    "background where its own labels correct it.",
+    (_REFUSE, _INFO),
+    {"margin": 0.05, "labels_needed": 10},
+)
+TRANSPORT_INCONCLUSIVE = Rule(
+    "transport-inconclusive",
+    "its own {n_labels} labels differ from the calibration by {mean:+.3f} "
+    "[{low:+.3f}, {high:+.3f}] on average; they cannot show that the difference is below "
+    "{margin:.3f}",
+    "label about 50 randomly chosen responses of this policy (a probe slice)",
+    "Too few labels of the policy to check the calibration it borrows.",
+)
+TRANSPORT_NOT_CHECKED = Rule(
+    "transport-not-checked",
+    "its value rests on labels of other policies, and no label of its own checks that",
+    "label about 50 randomly chosen responses of this policy (a probe slice)",
+    "A borrowed calibration that nothing checks.",
+)
+SCORES_OUTSIDE_LABELS = Rule(
+    "scores-outside-labels",
+    "{outside:.0%} of its judge scores lie outside the range of the labelled scores; the "
+    "calibration is extrapolated there",
+    "label responses of this policy, choosing rows from the scores that lack labels",
+    "The calibration has not seen scores of this kind.",
+    (_REFUSE,),
+    {"outside": 0.30},
+)
+SCORES_THINLY_LABELLED = Rule(
+    "scores-thinly-labelled",
+    "{thin:.0%} of its judge scores lie where fewer than {min_labels} labels were collected",
+    "label responses of this policy, choosing rows from the scores that lack labels",
+    "The calibration rests on few labels where this policy's scores are.",
+    thresholds={"thin": 0.05},
+)
+CONSTANT_JUDGE = Rule(
+    "constant-judge",
+    "the judge gave every row the same score, so its scores distinguish no responses",
+    "fix the judge's prompt or the parsing of its answers",
+    "A constant score carries no information.",
+    (_REFUSE, _WARN),
+)
+MISSING_SCORES = Rule(
+    "missing-scores",
+    "{n_missing:,} rows have no judge score",
+    "score them, or select the rows that have a score",
+    "Estimators need a score on every row.",
+    (_WARN, _REFUSE),
+)
+ONE_ROW = Rule(
+    "one-row",
+    "the policy has only one row",
+    "add rows, or check the policy column",
+    "One row has no spread; often a wrong policy column.",
+    (_REFUSE,),
+)
+LOW_RATER_AGREEMENT = Rule(
+    "low-rater-agreement",
+    "raters agree little: Krippendorff's alpha {alpha:.2f} over {n_responses} responses",
+    "clarify the labelling guide or use more raters per response; the estimates are of the raters' "
+    "mean, whatever it measures",
+    "The labels themselves are noisy.",
+    thresholds={"alpha": 0.4},
+)
+DIFFERENT_PROMPTS = Rule(
+    "different-prompts",
+    "the policies share {shared} prompts of {least} to {most} each: a difference between them "
+    "mixes policy and prompts, and pairing gains nothing",
+    "run all policies on one set of prompts",
+    "Policies were evaluated on different prompts.",
+    (_INFO,),
+    {"shared_share": 0.5},
+)
+SUBGROUP_LEFT_OUT = Rule(
+    "subgroup-left-out",
+    "this level has no value{where}: {reason}",
+    "{hint}",
+    "A level of a subgroup column could not be estimated.",
+)
+RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))

@@ -1,0 +1,96 @@
+"""Findings of classification and survival metrics."""
+
+from __future__ import annotations
+
+from cje.findings.finding import Rule, Severity
+
+__all__ = ["RULES"]
+
+POOLED_CALIBRATION = Rule(
+    "pooled-calibration",
+    "class {name!r} is the top class of {count:g} calibration rows, fewer than {min_count:g}; it "
+    "uses the map fitted to all classes together",
+    "collect more rows of this class, or lower min_count",
+    "Too few rows to calibrate this class by itself.",
+)
+LABEL_CHANGES = Rule(
+    "label-changes",
+    "calibration moves the most probable class of {rate:.1%} of the calibration rows",
+    'use rest="lead", or predict_top_label, for the classifier\'s own label',
+    "After calibration another class can be the most probable.",
+    (Severity.INFO,),
+)
+CONFIDENCE_RAISED = Rule(
+    "confidence-raised",
+    "the calibrated confidence is below 1/{n_classes} in {rate:.1%} of the calibration rows; "
+    "predict_proba raises it, because no class leads a distribution with less",
+    "use predict_top_label for the confidence as it is",
+    "A leading class has at least 1/K of the probability.",
+    (Severity.INFO,),
+)
+CENSORING_DEPENDS_ON_RISK = Rule(
+    "censoring-depends-on-risk",
+    "{metric} assumes censoring independent of the covariates, but censoring before the horizon "
+    "follows the predicted risk (hazard ratio of censoring, upper against lower quartile of risk: "
+    "{hazard_ratio:.2f}; p = {p_value:.2g})",
+    "use method='conditional' (ICI, curve and O/E at a horizon) and calibration_in_the_large, "
+    "which allow censoring to depend on the predicted risk",
+    "The metric is biased where censoring depends on the risk.",
+    thresholds={"p_value": 0.01, "spread": 0.1},
+)
+NAIVE_ICI = Rule(
+    "naive-ici",
+    "the naive ICI counts early-censored subjects as event-free and uses robust lowess iterations; "
+    "it is far from zero even for a perfect model",
+    "use method='pseudo', or 'conditional' where censoring depends on the risk",
+    "The formula as published ignores censoring.",
+)
+SURVIVAL_ZERO = Rule(
+    "survival-zero",
+    "{count} predicted survival probabilities are exactly 0; they were replaced by {floor:.3g}",
+    "smooth the model's tail, or assess it at a horizon with observed_expected_at_horizon",
+    "A survival probability of 0 is an infinite cumulative hazard.",
+)
+SURVIVAL_ONE = Rule(
+    "survival-one",
+    "{count} subjects had an event where the model gave survival exactly 1",
+    "check the model's early times: it calls these events impossible",
+    "The model rules out events that occurred.",
+)
+ONE_MINUS_SURVIVAL = Rule(
+    "one-minus-survival",
+    "expected events were computed as 1 - S(T), which is not the expected number of events: a "
+    "perfect model scores about 2 without censoring",
+    "use expected='cumulative_hazard'",
+    "The formula as published is not the expected number of events.",
+)
+METRIC_UNDEFINED = Rule(
+    "metric-undefined",
+    "{reason}",
+    "collect data with events, or check the event indicators and the predictions",
+    "The metric has no value on these data; it is NaN, with this finding.",
+    (Severity.REFUSE,),
+)
+NO_EVENTS = Rule(
+    "no-events",
+    "O/E is 0: there are no events, so the upper limit is Poisson's",
+    "check that event_indicators marks events with 1",
+    "Without events only an upper limit is known.",
+)
+PROPORTIONAL_HAZARDS = Rule(
+    "proportional-hazards",
+    "cox_rcs assumes that the effect of the predicted risk on the hazard is constant up to the "
+    "horizon, but it changes with time (p = {p_value:.2g}): the curve may show miscalibration "
+    "where there is none",
+    "use method='conditional', which assumes no form of the hazard",
+    "The assumption of the method cox_rcs does not hold.",
+)
+FEW_AT_RISK = Rule(
+    "few-at-risk",
+    "only {least_at_risk} rows are at risk at the event at t = {time:.4g}: a neighbourhood holds a "
+    "share of them, and one event then moves its whole curve",
+    "count time from a later origin, when more rows have entered",
+    "Delayed entry leaves few rows at risk early.",
+    thresholds={"rows": 50},
+)
+RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))
