@@ -84,6 +84,7 @@ PROPORTIONAL_HAZARDS = Rule(
     "where there is none",
     "use method='conditional', which assumes no form of the hazard",
     "The assumption of the method cox_rcs does not hold.",
+    thresholds={"p_value": 0.05},
 )
 FEW_AT_RISK = Rule(
     "few-at-risk",

@@ -144,6 +144,6 @@ def hazards_findings(
 ) -> tuple[Finding, ...]:
     """A warning where proportional hazards fails before the horizon, else nothing."""
     test = proportional_hazards_test(survival, sample, horizon, n_knots)
-    if test.p_value >= 0.05:
+    if test.p_value >= PROPORTIONAL_HAZARDS["p_value"]:
         return ()
     return (PROPORTIONAL_HAZARDS.finding(details=test._asdict(), p_value=test.p_value),)
