@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cje.inference import Finding, Severity
+from cje.findings.labels import NO_LOOK_YET
+from cje.inference import Finding
 from cje.inference.sequential import AnytimeRule, Look, anytime_intervals
 from cje.results.result import EstimationResult
 
@@ -43,16 +44,10 @@ def with_anytime(
     closed = [entry["name"] for entry in entries if not entry["open"]]
     findings: tuple[Finding, ...] = ()
     if closed:
-        findings = (
-            Finding(
-                "no-look-yet",
-                f"too few labels, or too few of the rarer kind, for a first anytime look at "
-                f"{', '.join(closed[:3])}{' and others' if len(closed) > 3 else ''}",
-                Severity.WARNING,
-                f"collect more labels: a look opens at label {rule.first_look}, later while few "
-                "labels decide the result",
-                details={"names": closed, "labels": n_labels},
-            ),
+        findings = NO_LOOK_YET.finding(
+            closed=f"{', '.join(closed[:3])}{' and others' if len(closed) > 3 else ''}",
+            first_look=rule.first_look,
+            details={"names": closed, "labels": n_labels},
         )
     return result.with_(
         metadata={"anytime": {"labels": n_labels, "tuned_at": rule.tuned_at,

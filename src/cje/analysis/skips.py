@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import chdtrc
 
+from cje.findings.labels import LABEL_SKIPS
 from cje.inference import Finding, Severity
 from cje.results.result import EstimationResult
 
@@ -49,11 +50,9 @@ def skip_findings(
     if differ:
         message += f"; policies are skipped at different rates (p = {p:.2g})"
     return (
-        Finding(
-            "label-skips",
-            message,
-            Severity.WARNING if differ else Severity.INFO,
-            "look at the skipped rows (cje labels export) and label them, or report the bounds",
+        LABEL_SKIPS.finding(
+            severity=Severity.WARNING if differ else Severity.INFO,
+            message=message,
             details={"skips": dict(skips), "labels": dict(labels), "bounds": bounds, "p_equal": p},
         ),
     )

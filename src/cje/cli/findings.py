@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from cje.terminal import say
+
 __all__ = ["findings"]
 
 
@@ -19,8 +21,8 @@ def findings(
     from cje.findings import RULES, describe
 
     if code is None:
-        typer.echo(describe(), nl=False)
+        say(describe(), end="")
         return
     if code not in RULES:
         raise CJEError("unknown finding", value=code, hint=f"known codes: {', '.join(RULES)}")
-    typer.echo("\n".join(RULES[code].plain()))
+    say("\n".join(RULES[code].plain()))

@@ -13,9 +13,9 @@ from cje.cli.doctor import doctor
 from cje.cli.ending import run_to_the_end
 from cje.cli.exit_codes import error_code
 from cje.cli.gate import gate
+from cje.cli.findings import findings
 from cje.cli.label import label
 from cje.cli.labels import app as labels_app
-from cje.cli.findings import findings
 from cje.cli.plan import plan
 from cje.cli.run import resume, run, status, validate
 from cje.cli.survival import app as survival_app

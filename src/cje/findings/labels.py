@@ -187,4 +187,18 @@ SUBGROUP_LEFT_OUT = Rule(
     "{hint}",
     "A level of a subgroup column could not be estimated.",
 )
+NO_LOOK_YET = Rule(
+    "no-look-yet",
+    "too few labels, or too few of the rarer kind, for a first anytime look at {closed}",
+    "collect more labels: a look opens at label {first_look}, later while few labels decide the "
+    "result",
+    "Anytime intervals open at a fixed number of labels.",
+)
+LABEL_SKIPS = Rule(
+    "label-skips",
+    "{message}",
+    "inspect the skipped rows (cje labels export) and label them, or report the bounds",
+    "Rows that raters skipped have no label; a warning where policies are skipped unequally.",
+    (_WARN, _INFO),
+)
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))
