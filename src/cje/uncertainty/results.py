@@ -10,7 +10,9 @@ import numpy as np
 
 from cje.diagnostics.judge_variance import Gamma
 from cje.errors import CJEError
-from cje.inference import SAMPLING, Finding, InfluenceEstimate, Severity
+from cje.findings import Finding
+from cje.findings.weights import JUDGE_TOO_SURE
+from cje.inference import SAMPLING, InfluenceEstimate
 from cje.kernels.arrays import FloatArray
 from cje.kernels.weights import effective_sample_size
 from cje.report.parts import Part
@@ -195,13 +197,7 @@ def _estimate(
 
 def _gamma_findings(gamma: Gamma) -> Iterator[Finding]:
     if gamma > 1.0 and not gamma.believable:
-        yield Finding(
-            "judge-too-sure",
-            gamma.verdict,
-            Severity.INFO,
-            "use these intervals, not the judge's own variances",
-            details={"gamma": float(gamma)},
-        )
+        yield JUDGE_TOO_SURE.finding(verdict=gamma.verdict, details={"gamma": float(gamma)})
 
 
 def _metadata(

@@ -16,7 +16,8 @@ from cje.estimators.offpolicy.shrinkage import (
     covariance_shrinkage,
     optimal_lambda,
 )
-from cje.inference import Finding, Severity
+from cje.findings import Finding
+from cje.findings.weights import ESS_NOT_REACHED, SHRINKAGE_BIAS
 from cje.kernels.arrays import FloatArray
 from cje.kernels.weights import effective_sample_size
 
@@ -164,25 +165,7 @@ def shrinkage_findings(
     """An effective sample size that was not reached, and a bias beside the standard error."""
     found = []
     if not shrunk.reached:
-        found.append(
-            Finding(
-                "ess-not-reached",
-                f"no shrinkage brings the effective sample size to "
-                f"{100 * option.min_ess_ratio:g}% of the rows",
-                Severity.WARNING,
-                "the judge's variances do not single out the heavy rows: use fresh draws",
-                name,
-            )
-        )
-    if abs(shrunk.bias) > 0.5 * se > 0.0:
-        found.append(
-            Finding(
-                "shrinkage-bias",
-                f"shrinkage moved the value by {shrunk.bias:+.4f}, more than half its standard "
-                f"error {se:.4f}, and the interval does not include that",
-                Severity.WARNING,
-                "use the method 'optimal', or no shrinkage",
-                name,
-            )
-        )
+        found.append(ESS_NOT_REACHED.finding(name, target=option.min_ess_ratio))
+    if abs(shrunk.bias) > SHRINKAGE_BIAS["standard_errors"] * se > 0.0:
+        found.append(SHRINKAGE_BIAS.finding(name, bias=shrunk.bias, se=se))
     return found
