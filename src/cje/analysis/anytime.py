@@ -44,11 +44,12 @@ def with_anytime(
     closed = [entry["name"] for entry in entries if not entry["open"]]
     findings: tuple[Finding, ...] = ()
     if closed:
-        findings = NO_LOOK_YET.finding(
+        look = NO_LOOK_YET.finding(
             closed=f"{', '.join(closed[:3])}{' and others' if len(closed) > 3 else ''}",
             first_look=rule.first_look,
             details={"names": closed, "labels": n_labels},
         )
+        findings = (look,)
     return result.with_(
         metadata={"anytime": {"labels": n_labels, "tuned_at": rule.tuned_at,
                               "method": rule.method, "level": rule.level, "looks": entries}},

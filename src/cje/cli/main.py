@@ -12,8 +12,8 @@ from cje.cli.demo import demo
 from cje.cli.doctor import doctor
 from cje.cli.ending import run_to_the_end
 from cje.cli.exit_codes import error_code
-from cje.cli.gate import gate
 from cje.cli.findings import findings
+from cje.cli.gate import gate
 from cje.cli.label import label
 from cje.cli.labels import app as labels_app
 from cje.cli.plan import plan

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cje.data.scale import Scale
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.labels import SCALE_TOO_WIDE
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["far_from_scale", "policy_on_another_scale"]
@@ -20,13 +21,13 @@ def far_from_scale(column: str, values: FloatArray, scale: Scale) -> list[Findin
     if len(values) < _LEAST_VALUES or most - least > _NARROW * scale.width:
         return []
     return [
-        Finding(
-            "scale-too-wide",
-            f"{column} is declared on {scale}, but its values run from {least:g} to {most:g}",
-            Severity.WARNING,
-            "check the declared scale: intervals and the fit of the judge rest on it",
+        SCALE_TOO_WIDE.finding(
             column,
-            {"low": scale.low, "high": scale.high, "least": least, "most": most},
+            column=column,
+            scale=scale,
+            least=least,
+            most=most,
+            details={"low": scale.low, "high": scale.high, "least": least, "most": most},
         )
     ]
 

@@ -201,4 +201,10 @@ LABEL_SKIPS = Rule(
     "Rows that raters skipped have no label; a warning where policies are skipped unequally.",
     (_WARN, _INFO),
 )
+SCALE_TOO_WIDE = Rule(
+    "scale-too-wide",
+    "{column} is declared on {scale}, but its values run from {least:g} to {most:g}",
+    "check the declared scale: intervals and the fit of the judge rest on it",
+    "The declared scale is much wider than the values.",
+)
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))

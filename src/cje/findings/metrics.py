@@ -94,4 +94,11 @@ FEW_AT_RISK = Rule(
     "Delayed entry leaves few rows at risk early.",
     thresholds={"rows": 50},
 )
+CURVE_ENDS_EARLY = Rule(
+    "curve-ends-early",
+    "{count} subjects are followed up beyond the last time of their predicted curve "
+    "({last_time:g}); the curve is taken as flat from there, which lowers the expected events",
+    "predict over a grid that reaches the last observed time, or read O/E at a horizon",
+    "The model's predictions end before the follow-up does.",
+)
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))

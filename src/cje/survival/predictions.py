@@ -13,7 +13,8 @@ import numpy as np
 
 from cje.checks import check_probabilities, finite_array
 from cje.errors import CJEError
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.metrics import CURVE_ENDS_EARLY
 from cje.kernels.arrays import FloatArray
 from cje.kernels.kaplan_meier import StepFunction
 
@@ -261,13 +262,4 @@ def _covered(last: float, horizons: FloatArray) -> None:
 def _beyond(count: int, last: float) -> tuple[Finding, ...]:
     if not count:
         return ()
-    return (
-        Finding(
-            "curve-ends-early",
-            f"{count} subjects are followed up beyond the last time of their predicted curve "
-            f"({last:g}); the curve is taken as flat from there, which lowers the expected events",
-            Severity.WARNING,
-            "predict over a grid that reaches the last observed time, or read O/E at a horizon",
-            details={"count": count, "last_time": float(last)},
-        ),
-    )
+    return (CURVE_ENDS_EARLY.finding(count=int(count), last_time=float(last)),)
