@@ -145,7 +145,7 @@ def draw(table: dict[str, Metrics], cells: dict[str, list[float]], repetitions: 
     last.set_yticks(range(len(cells)), list(reversed(cells)))
     last.axvspan(0.935, 0.965, color=MUTED, alpha=0.15, linewidth=0)
     last.axvline(0.95, color=INK, linewidth=0.8, linestyle=":")
-    last.set_title("coverage in simulation, 4,000 draws a cell", fontsize=10, loc="left",
+    last.set_title("coverage in simulation, 4,000 draws per cell", fontsize=10, loc="left",
                    color=INK)  # fmt: skip
     tidy(last)
     figure.suptitle(

@@ -214,7 +214,7 @@ def study_bars(draws: int) -> list[dict[str, Any]]:
 
 
 def _coverage_row(shape: str, objective: str, draws: int) -> dict[str, Any]:
-    """Default: misses of the 95% interval; the seed's rule: that it does miss is the statement."""
+    """Default: misses of the 95% interval. Published rule: that it misses is the statement."""
     study = weight_study(shape, objective, draws)
     note = (
         f"bias {study.bias:+.4f}, sd {study.sd:.4f}, coverage {study.coverage:.3f} "

@@ -3,7 +3,7 @@
     python -m benchmarks.coverage [--quick] [--cells skewed] [--repetitions 4000]
 
 Each cell repeats simulate -> estimate; coverage is that of policy values and of paired differences.
-A cell is fine where both lie within 93.5-96.5%, or a gate flagged the estimate as not usable.
+A cell passes where both lie within 93.5-96.5%, or a gate flagged the estimate as not usable.
 The off-policy cells are in `benchmarks.coverage_offpolicy`.
 """
 
@@ -66,7 +66,7 @@ def _cells() -> list[Cell]:
     return [
         *cells,
         Cell("binary labels, 11 score levels, 50 labels", binary),
-        Cell("two draws a prompt, 100 labels", draws),
+        Cell("two draws per prompt, 100 labels", draws),
     ]
 
 

@@ -77,13 +77,13 @@ def _study(shape: str, repetitions: int, big_prompts: int) -> list[dict[str, Any
     cover, width, rmse = _says(mine, truth)
     noise = 3.0 * np.sqrt(0.05 * 0.95 / repetitions)
     others = {name: _says(peer[name], truth) for name in ("clustered", "stratified", "plain")}
-    told = "; ".join(
+    theirs = "; ".join(
         f"glide {n} {c:.3f}, width {w:.4f}, RMSE {e:.4f}" for n, (c, w, e) in others.items()
     )
     least = min(other[2] for other in others.values())
     rows = [
-        row(f"direct, {shape} judge, two draws a prompt: |coverage - 0.95|", abs(cover - 0.95),
-            0.015 + noise, f"ours {cover:.3f}, width {width:.4f}, RMSE {rmse:.4f}; {told}; "
+        row(f"direct, {shape} judge, two draws per prompt: |coverage - 0.95|", abs(cover - 0.95),
+            0.015 + noise, f"ours {cover:.3f}, width {width:.4f}, RMSE {rmse:.4f}; {theirs}; "
             f"{repetitions} repetitions"),
         row(f"direct, {shape} judge: RMSE / best of glide's", rmse / least, 1.0),
         row(f"direct, {shape} judge: width / glide clustered's", width / others["clustered"][1],

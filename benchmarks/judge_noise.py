@@ -6,7 +6,7 @@ The whole pipeline is run with other seeds and judge noises (standard deviation 
 judgement, on the scale of the label). `calibrated-ips` weights labels by m(S), which assumes that
 E[Y | S] carries over to the target; part of a noisy high score is luck, so it does not. Reported
 for each target: how often its interval holds the truth, how often the finding
-`calibration-does-not-carry-over` speaks up, how often the truth is missed in silence, and how often
+`calibration-does-not-carry-over` is raised, how often the truth is missed without a finding, and how often
 the interval holds where the labels themselves are weighted (augmentation).
 """
 
@@ -52,7 +52,7 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
                     "value": float(covered.mean()),
                     "limit": "reported",
                     "ok": True,
-                    "note": f"accused in {accused.mean():.2f} of {seeds} runs, missed in silence "
+                    "note": f"reported in {accused.mean():.2f} of {seeds} runs, missed without a finding "
                     f"{silent:.2f}; bias {error.mean():+.4f}; labels weighted by W hold "
                     f"{weighted.mean():.2f}",
                 }

@@ -4,7 +4,7 @@
 
 Contexts x, four actions, a logging and a target softmax policy whose probabilities are multiples of
 1/20. A response is an action, its judge score is the reward model's prediction q(x, a), its label
-the reward, and every row is labelled. Twenty fresh draws a prompt, in the target's proportions,
+the reward, and every row is labelled. Twenty fresh draws per prompt, in the target's proportions,
 make the mean over fresh draws the exact sum over actions that obp takes. The truth is exact.
 
 obp (`.venvs/obp`) bootstraps 200 times; ours is the influence function. Point values coincide for

@@ -1,4 +1,4 @@
-"""Fifty labels a policy on real judge data: ours against cje-eval 0.9.3 and PPI++.
+"""Fifty labels per policy on real judge data: ours against cje-eval 0.9.3 and PPI++.
 
     python -m benchmarks.small_labels [--quick]
 

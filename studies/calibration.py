@@ -154,7 +154,7 @@ def read_arena(folder: Path = ARENA) -> dict[str, Any] | None:
 
 
 def arena_table(folder: Path = ARENA) -> list[dict[str, Any]]:
-    """For each target: effective sample size and estimate, raw, default and by the seed's rule."""
+    """For each target: effective sample size and estimate, raw, default and by the published rule."""
     data = read_arena(folder)
     if data is None:
         return []
@@ -178,7 +178,7 @@ def arena_table(folder: Path = ARENA) -> list[dict[str, Any]]:
         for name, config in (
             ("default", SimcalConfig()),
             ("projection", SimcalConfig(include_baseline=False)),
-            ("seed", SimcalConfig(objective="variance", include_baseline=False)),
+            ("published", SimcalConfig(objective="variance", include_baseline=False)),
         ):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -148,6 +148,6 @@ LOST = [
     Scenario("fresh draws, wrong weights and wrong calibration", fresh=True, wrong_weights=True),
 ]
 TWICE = Scenario(
-    "seed's standard error, all rows labelled", label_share=1.0,
+    "published standard error, all rows labelled", label_share=1.0,
     config=replace(PLAIN, standard_error="twice"),
 )  # fmt: skip

@@ -44,7 +44,7 @@ def test_a_hopeless_target_keeps_its_small_effective_sample(arena: Path) -> None
     assert rows["clone"]["raw_ess"] == pytest.approx(0.21, abs=0.06)
     assert rows["unhelpful"]["raw_ess"] < 0.01
     # The published rule makes the hopeless target look fine; the default does not.
-    assert rows["unhelpful"]["seed_ess"] > 0.6
+    assert rows["unhelpful"]["published_ess"] > 0.6
     assert rows["unhelpful"]["default_ess"] < 0.05
     assert rows["clone"]["default_estimate"] == pytest.approx(
         rows["clone"]["fresh_estimate"], abs=0.03
