@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cje.errors import CJEError, MissingExtraError
+from cje.survival import fit_baseline
 from cje.survival.experiment import (
     DEFAULT_SEEDS,
     CoxPHBaseline,
@@ -29,6 +31,7 @@ from cje.survival.experiment import (
     simulate_survival,
 )
 from cje.survival.experiment import runner as runner_module
+from cje.survival.experiment.paired import paired_effects, threshold_regions
 from cje.survival.experiment.runner import pending, plan, run_one
 
 
@@ -202,9 +205,11 @@ def test_processes_do_not_change_the_numbers(tmp_path: Path) -> None:
         assert (one.out / name).read_bytes() == (two.out / name).read_bytes()
 
 
-def test_a_failed_run_is_named_and_the_others_are_kept(
+def test_a_failed_run_is_named_and_withholds_no_table_or_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from cje.cli.survival import app
+
     config = _config(tmp_path)
 
     def fails(run: Any) -> dict[str, Any]:
@@ -213,9 +218,94 @@ def test_a_failed_run_is_named_and_the_others_are_kept(
         return run_one(run)
 
     monkeypatch.setattr(runner_module, "run_one", fails)
-    with pytest.raises(CJEError, match=r"2 of 4 runs failed.*did not converge"):
-        run_experiment(config)
+    paths = run_experiment(config)
+    with paths["failures"].open() as handle:
+        rows = list(csv.DictReader(handle))
+    assert len(rows) == 2
+    assert all("did not converge" in row["reason"] for row in rows)
+    with paths["runs"].open() as handle:
+        assert {row["model"] for row in csv.DictReader(handle)} == {"true_risk"}
+    assert paths["models"].is_file()
     assert len(pending(config)) == 2
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        f"out: {tmp_path}\nscenarios: [gaussian]\nmodels: [true_risk, cox]\n"
+        "seeds: [42, 123]\nn: 300\n"
+    )
+    done = CliRunner().invoke(app, ["run", str(path)])
+    assert done.exit_code == 2
+    assert "failures.csv" in done.output
+    monkeypatch.setattr(runner_module, "run_one", run_one)
+    assert "failures" not in run_experiment(config)
+    assert not (tmp_path / "failures.csv").exists()
+    monkeypatch.setattr(runner_module, "run_one", lambda run: fails(replace(run, model="cox")))
+    with pytest.raises(CJEError, match="every run failed"):
+        run_experiment(_config(tmp_path / "new"))
+
+
+def test_two_penalties_and_two_models_are_compared_seed_by_seed() -> None:
+    rows = [
+        {"scenario": "gaussian", "split": "test", "model": model, "width": width,
+         "weight_decay": penalty, "seed": seed, "ici": base + 0.1 * seed + gain * (1 + 0.1 * seed),
+         "c_index": 0.7, "ibs": None, "calibration_slope": 0.5, "calibration_in_the_large": 1.0}
+        for model, width, penalty, base, gain in (
+            ("cox", None, None, 0.0, 0.0), ("forest", None, None, 0.0, 0.01),
+            ("neural", 8, 0.0, 0.0, 0.0), ("neural", 8, 0.1, 0.0, -0.02),
+            ("neural", 16, 0.0, 0.0, 0.3),
+        )
+        for seed in range(10)
+    ]  # fmt: skip
+    effects = paired_effects(rows)
+    ici = {(e["first"], e["second"]): e for e in effects if e["metric"] == "ici"}
+    assert set(ici) == {
+        ("cox", "forest"),
+        ("neural-8 (weight decay 0)", "neural-8 (weight decay 0.1)"),
+    }
+    effect = ici[("neural-8 (weight decay 0)", "neural-8 (weight decay 0.1)")]
+    gaps = 0.02 * (1 + 0.1 * np.arange(10))
+    assert effect["difference"] == pytest.approx(gaps.mean())
+    stats = pytest.importorskip("scipy.stats")
+    assert effect["p"] == pytest.approx(stats.ttest_1samp(gaps, 0.0).pvalue)
+    assert effect["low"] < effect["difference"] < effect["high"]
+    assert effect["p_holm"] == pytest.approx(min(1.0, 2 * effect["p"]))
+    for row in effects:
+        if row["metric"] == "c_index":
+            assert row["p"] == 1.0
+        if row["metric"] == "ibs":
+            assert (row["n"], row["p"]) == (0, None)
+
+
+def test_the_threshold_region_is_measured_on_the_training_fit() -> None:
+    summary = [
+        {"scenario": "gaussian", "width": width, "weight_decay": 0.0, "split": "train",
+         "metric": "c_index", "mean": mean, "n_parameters": 10 * width, "n_train_events": 60.0}
+        for width, mean in ((1, 0.7), (2, 0.96), (4, 0.99), (8, 0.9995))
+    ]  # fmt: skip
+    (region,) = threshold_regions(summary)
+    assert (region["counted_low"], region["counted_high"]) == (30.0, 120.0)
+    assert (region["measured_low"], region["measured_high"]) == (20, 80)
+    assert threshold_regions(summary[:1])[0]["measured_low"] is None
+
+
+def test_the_number_of_levels_is_configurable() -> None:
+    data = simulate_survival("categorical", 400, seed=1, levels=4)
+    assert data.x.shape == (400, 20)
+    with pytest.raises(ValueError, match="levels"):
+        ExperimentConfig(out=Path("x"), levels=1)
+    settings = json.loads(plan(_config(Path("x"), levels=4))[0].settings)
+    assert settings["levels"] == 4
+
+
+def test_a_network_trained_until_its_risks_are_hundreds_apart_is_still_judged() -> None:
+    rng = np.random.default_rng(0)
+    log_risk = 400.0 * rng.normal(size=60)
+    time, event = rng.exponential(size=60), np.ones(60, dtype=bool)
+    baseline = fit_baseline(log_risk, time, event)
+    own = baseline.own_survival(log_risk, time)
+    assert np.isfinite(own).all()
+    # each death's hazard increments sum to the number of deaths over all rows (Breslow)
+    hazard = np.exp(log_risk + baseline._log_at(time))
+    assert hazard.sum() == pytest.approx(60.0)
 
 
 def test_command_writes_tables_and_figures(tmp_path: Path) -> None:

@@ -183,7 +183,11 @@ def run(
     out: Path | None = typer.Option(None, help="Write here instead of the file's `out`."),
     processes: int | None = typer.Option(None, min=1, help="Processes; overrides the file."),
 ) -> None:
-    """Simulate, fit, evaluate and write CSV tables and figures; finished runs are not repeated."""
+    """Simulate, fit, evaluate and write CSV tables and figures; finished runs are not repeated.
+
+    Exit code 0: every run is done; 2: some runs failed (failures.csv says why), the tables and
+    figures hold the others; 1: it could not run.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -200,3 +204,9 @@ def run(
         )
     for path in paths.values():
         typer.echo(str(path))
+    if "failures" in paths:
+        typer.echo(
+            f"some runs failed: see {paths['failures']}; run the same command again to retry them",
+            err=True,
+        )
+        raise typer.Exit(2)

@@ -262,15 +262,25 @@ def cox_time_score(
 def cox_baseline(
     sets: RiskSets, eta: FloatArray, w: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Baseline cumulative hazard at the distinct event times, given each row's log-hazard `eta`.
+    r"""Log of the baseline cumulative hazard at the distinct event times, given log-hazards `eta`.
 
-    :math:`H_0(t)=\sum_{t_k\le t} 1/\sum_{j\in R_k} e^{\eta_j}` (Breslow; Efron's form at ties).
+    :math:`H_0(t)=\sum_{t_k\le t} 1/\sum_{j\in R_k} e^{\eta_j}` (Breslow; Efron's form at ties), in
+    logarithms throughout, so that hazards may be hundreds of powers apart.
     """
-    weight = None if w is None else w[sets.order]
-    terms = _terms(sets, eta[sets.order], weight)
-    increment = terms.weight / terms.denominator * np.exp(-terms.shift)
-    jumps = np.add.reduceat(increment, sets.group_first)
-    return sets.group_time, np.cumsum(jumps)
+    z = eta[sets.order]
+    if w is not None:
+        with np.errstate(divide="ignore"):  # a row without weight adds nothing
+            z = z + np.log(w[sets.order])
+    weight = (
+        np.ones(len(sets.deaths)) if w is None else group_mean(sets, w[sets.order][sets.deaths])
+    )
+    total = np.logaddexp.accumulate(z[::-1])[::-1][sets.starts]
+    if sets.tied:
+        tied = np.logaddexp.reduceat(z[sets.deaths], sets.group_first)[sets.group]
+        total = total + np.log1p(-sets.fraction * np.exp(np.minimum(tied - total, 0.0)))
+    with np.errstate(divide="ignore"):
+        jumps = np.logaddexp.reduceat(np.log(weight) - total, sets.group_first)
+    return sets.group_time, np.logaddexp.accumulate(jumps)
 
 
 def cox_hazard_influence(

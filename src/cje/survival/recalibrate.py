@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.checks import finite_array, float_array
+from cje.checks import LARGEST, finite_array, float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.kernels.cox import cox_baseline, risk_sets
@@ -20,18 +20,25 @@ __all__ = ["BaselineHazard", "Recalibration", "fit_baseline", "recalibrate"]
 
 @dataclass(frozen=True)
 class BaselineHazard:
-    """Cumulative baseline hazard as a step function; flat after the last event."""
+    """Cumulative baseline hazard as a step function; flat after the last event.
+
+    `log_cumulative` keeps what `cumulative` cannot hold: hazards beyond the range of float64.
+    """
 
     times: FloatArray
     cumulative: FloatArray
+    log_cumulative: FloatArray | None = None
 
     def at(self, t: ArrayLike) -> FloatArray:
         """Cumulative hazard at `t`."""
-        step = StepFunction(self.times, self.cumulative, 0.0)
+        return StepFunction(self.times, self.cumulative, 0.0).at(self._when(t))
+
+    @staticmethod
+    def _when(t: ArrayLike) -> FloatArray:
         when = float_array("times", t)
         if np.isnan(when).any():
             raise CJEError("a time is NaN", where="times")
-        return step.at(when)
+        return when
 
     def survival(self, log_risk: ArrayLike, times: ArrayLike) -> FloatArray:
         """S(t|x) = exp(-H0(t) exp(log_risk)) for each subject (rows) and time (columns)."""
@@ -44,8 +51,11 @@ class BaselineHazard:
         return _survival(finite_array("log_risk", log_risk, n=len(log_hazard)) + log_hazard)
 
     def _log_at(self, times: ArrayLike) -> FloatArray:
-        with np.errstate(divide="ignore"):  # before the first event the hazard is nothing
-            return np.atleast_1d(np.log(self.at(times)))
+        when = np.atleast_1d(self._when(times))
+        if self.log_cumulative is None:
+            with np.errstate(divide="ignore"):  # before the first event the hazard is zero
+                return np.log(self.at(when))
+        return StepFunction(self.times, self.log_cumulative, -np.inf).at(when)
 
 
 def _survival(log_hazard: FloatArray) -> FloatArray:
@@ -59,17 +69,14 @@ def fit_baseline(
     """Breslow's baseline (Efron's form at ties) given log-hazards, from the *training* data.
 
     The log-hazards must belong to the rows that carry the times: a baseline built with any other
-    rows' risks is not the model's. They must lie within 300 of each other and 400 of zero, where
-    hazards can still be told from nothing and added up.
+    rows' risks is not the model's. They may be hundreds apart, as those of a network that was
+    trained for long are: the sums are taken in logarithms.
     """
     sample = survival_sample(event_times, event_indicators)
-    eta = finite_array("log_risk", log_risk, n=len(sample))
-    if eta.max() - eta.min() > 300 or np.abs(eta).max() > 400:
-        raise CJEError("log_risk spans hazards that cannot be added up", where="log_risk",
-                       value=(float(eta.min()), float(eta.max())),
-                       hint="pass log-hazards, less their mean")  # fmt: skip
-    times, cumulative = cox_baseline(risk_sets(sample.time, sample.event), eta)
-    return BaselineHazard(times, cumulative)
+    eta = finite_array("log_risk", log_risk, n=len(sample), largest=LARGEST)
+    times, log_cumulative = cox_baseline(risk_sets(sample.time, sample.event), eta)
+    cumulative = np.exp(np.clip(log_cumulative, -700.0, 700.0))
+    return BaselineHazard(times, cumulative, log_cumulative)
 
 
 @dataclass(frozen=True)

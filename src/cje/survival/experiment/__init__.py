@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cje.survival.experiment.config import DEFAULT_SEEDS, ExperimentConfig, load_config
 from cje.survival.experiment.evaluator import MetricEvaluator, MetricResult
@@ -14,6 +14,7 @@ from cje.survival.experiment.models import (
     RandomSurvivalForestBaseline,
 )
 from cje.survival.experiment.neural import NeuralCox
+from cje.survival.experiment.paired import paired_effects, threshold_regions
 from cje.survival.experiment.runner import run_all
 from cje.survival.experiment.simulate import SimulatedData, simulate_survival
 from cje.survival.experiment.tables import aggregate, flatten, write_csv
@@ -40,12 +41,29 @@ __all__ = [
 def run_experiment(
     config: ExperimentConfig, *, on_progress: Callable[[int, int], None] | None = None
 ) -> dict[str, Path]:
-    """Run (or finish) the experiment and write ``runs.csv``, ``summary.csv`` and the figures."""
-    rows = flatten(run_all(config, on_progress=on_progress))
+    """Run (or finish) the experiment and write its tables and figures.
+
+    ``runs.csv``, ``summary.csv``, ``paired.csv`` (effects tested over the seeds), ``threshold.csv``
+    (where the network begins to interpolate) and, where a run failed, ``failures.csv``: the tables
+    and figures then hold the other runs.
+    """
+    records, failures = run_all(config, on_progress=on_progress)
+    rows = flatten(records)
     summary = aggregate(rows)
-    paths = {"runs": config.out / "runs.csv", "summary": config.out / "summary.csv"}
-    write_csv(paths["runs"], rows)
-    write_csv(paths["summary"], summary)
+    tables: dict[str, list[dict[str, Any]]] = {
+        "runs": rows,
+        "summary": summary,
+        "paired": paired_effects(rows),
+        "threshold": threshold_regions(summary),
+        "failures": [{"run": failure.run.key, "reason": failure.reason} for failure in failures],
+    }
+    paths = {}
+    for name, table in tables.items():
+        path = config.out / f"{name}.csv"
+        path.unlink(missing_ok=True)  # of an earlier call, perhaps with other runs
+        if table:
+            paths[name] = path
+            write_csv(path, table)
     for path in write_figures(config.out / "figures", summary):
         paths[path.stem] = path
     return paths

@@ -24,7 +24,7 @@ __all__ = [
 ScenarioName = Literal["gaussian", "lognormal", "categorical", "heavy_censoring", "nonlinear"]
 ModelName = Literal["true_risk", "cox", "forest", "neural"]
 
-# Those of the seed document (docs/seeds.md, 003).
+# Those of the founding document (docs/seeds.md, 003).
 DEFAULT_SEEDS = [
     42, 123, 456, 789, 1011,
     2024, 2025, 2026, 3141, 2718,
@@ -39,9 +39,11 @@ scenarios: [gaussian, lognormal, categorical, heavy_censoring, nonlinear]
 n: 1000
 censoring: 0.3
 correlation: 0.3
+levels: 10            # of each categorical variable
 neural:
   widths: [2, 4, 8, 16, 24, 32, 64, 128, 256]
   epochs: 300
+  weight_decay: [0.0, 0.01]   # compared in paired.csv, seed by seed
 processes: 2
 # models: true_risk, cox, forest, and neural where torch is installed, unless listed here
 # seeds: the twenty defaults unless listed here
@@ -71,12 +73,20 @@ class NeuralSettings(_Strict):
     widths: tuple[int, ...] = (2, 4, 8, 16, 24, 32, 64, 128, 256)
     epochs: int = Field(300, ge=1)
     learning_rate: float = Field(0.01, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: Annotated[float, Field(ge=0)] | tuple[Annotated[float, Field(ge=0)], ...] = 0.0
+
+    @property
+    def weight_decays(self) -> tuple[float, ...]:
+        """Every penalty to train with; several are compared, paired by seed."""
+        given = self.weight_decay
+        return tuple(given) if isinstance(given, tuple) else (float(given),)
 
     @model_validator(mode="after")
     def _widths_are_positive(self) -> NeuralSettings:
         if not self.widths or min(self.widths) < 1 or len(set(self.widths)) < len(self.widths):
             raise ValueError("widths must be distinct positive integers")
+        if not self.weight_decays or len(set(self.weight_decays)) < len(self.weight_decays):
+            raise ValueError("weight_decay must be a number or a list of distinct numbers")
         return self
 
 
@@ -93,6 +103,7 @@ class ExperimentConfig(_Strict):
     censoring: float = Field(0.3, ge=0, lt=0.95)
     heavy_censoring: float = Field(0.8, gt=0, lt=0.95)
     correlation: float = Field(0.3, ge=0, lt=1)
+    levels: int = Field(10, ge=2, le=100)  # of each categorical variable
     train_share: float = Field(0.6, gt=0.1, lt=0.9)
     validation_share: float = Field(0.2, gt=0.05, lt=0.5)
     forest: ForestSettings = ForestSettings()

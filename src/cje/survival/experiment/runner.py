@@ -30,10 +30,10 @@ from cje.survival.experiment.models import (
 from cje.survival.experiment.neural import NeuralCox
 from cje.survival.experiment.simulate import SimulatedData, simulate_survival
 
-__all__ = ["Run", "pending", "plan", "run_all", "run_one"]
+__all__ = ["Failure", "Run", "pending", "plan", "run_all", "run_one"]
 
 # Raised when a change of code changes the numbers of a run: old records are then redone.
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -58,21 +58,27 @@ def plan(config: ExperimentConfig) -> list[Run]:
     """Every run of the experiment, in a fixed order."""
     shared = config.model_dump(
         mode="json",
-        include={"n", "censoring", "heavy_censoring", "correlation", "train_share",
+        include={"n", "censoring", "heavy_censoring", "correlation", "levels", "train_share",
                  "validation_share"},
     )  # fmt: skip
     runs = []
     for scenario in config.scenarios:
         for model in config.models:
-            own: dict[str, Any] = {}
-            if model == "forest":
-                own = config.forest.model_dump()
-            elif model == "neural":
-                own = config.neural.model_dump(exclude={"widths"})
-            settings = json.dumps(shared | own, sort_keys=True)
-            widths = config.neural.widths if model == "neural" else (None,)
-            runs += [Run(scenario, model, s, w, settings) for w in widths for s in config.seeds]
+            for own in _own_settings(config, model):
+                settings = json.dumps(shared | own, sort_keys=True)
+                widths = config.neural.widths if model == "neural" else (None,)
+                runs += [Run(scenario, model, s, w, settings) for w in widths for s in config.seeds]
     return runs
+
+
+def _own_settings(config: ExperimentConfig, model: str) -> list[dict[str, Any]]:
+    """What decides a model's numbers besides the data; one entry per penalty of the network."""
+    if model == "forest":
+        return [config.forest.model_dump()]
+    if model != "neural":
+        return [{}]
+    rest = config.neural.model_dump(exclude={"widths", "weight_decay"})
+    return [rest | {"weight_decay": penalty} for penalty in config.neural.weight_decays]
 
 
 def _model(run: Run, settings: dict[str, Any]) -> Any:
@@ -111,6 +117,7 @@ def run_one(run: Run) -> dict[str, Any]:
         seed=run.seed,
         censoring=rate,
         correlation=settings["correlation"],
+        levels=settings["levels"],
     )
     parts = {name: data.rows(rows) for name, rows in
              _splits(settings["n"], run.seed, settings).items()}  # fmt: skip
@@ -236,42 +243,55 @@ def _outcomes(
         pool.shutdown(cancel_futures=True)
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A run that could not be done, and why."""
+
+    run: Run
+    reason: str
+
+
 def run_all(
     config: ExperimentConfig, *, on_progress: Callable[[int, int], None] | None = None
-) -> list[dict[str, Any]]:
-    """Do the runs that are missing and return all records in plan order.
+) -> tuple[list[dict[str, Any]], list[Failure]]:
+    """Do the runs that are missing; all records in plan order, and the runs that failed.
 
-    A run that fails does not stop the others; their records stay, and one error names the failures.
+    A failed run stops neither the others nor their tables. It is tried again next time.
+
+    Raises
+    ------
+    CJEError
+        A package is missing, the folder cannot be made, or every run failed.
     """
     everything = plan(config)
     _make_folder(config.out / "runs")
     todo = pending(config)
     _need_packages(todo)
     done = len(everything) - len(todo)
-    failed: list[tuple[Run, BaseException]] = []
+    failed: list[Failure] = []
     _report(on_progress, done, len(everything))
     for run, error in _outcomes(config, todo):
         if error is not None:
-            failed.append((run, error))
+            failed.append(Failure(run, f"{type(error).__name__}: {error}"))
             continue
         done += 1
         _report(on_progress, done, len(everything))
-    if failed:
-        run, error = failed[0]
+    if len(failed) == len(everything):
         raise CJEError(
-            f"{len(failed)} of {len(everything)} runs failed; the others are saved. "
-            f"The first: {type(error).__name__}: {error}",
-            where=run.key,
-            hint="mend the setting and run again: finished runs are not repeated",
-        ) from error
-    return list(_all_records(config.out, everything))
+            f"every run failed. The first: {failed[0].reason}",
+            where=failed[0].run.key,
+            hint="correct the settings and run again",
+        )
+    missing = {failure.run.key for failure in failed}
+    finished = [run for run in everything if run.key not in missing]
+    return list(_all_records(config.out, finished)), failed
 
 
 def _all_records(folder: Path, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
     for run in runs:
         record = read_record(folder, run)
         if record is None:
-            raise CJEError("a finished run's record vanished", where=run.key)
+            raise CJEError("the record of a finished run is missing", where=run.key)
         yield record
 
 

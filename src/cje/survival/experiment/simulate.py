@@ -18,7 +18,7 @@ from cje.survival.experiment.config import ScenarioName
 __all__ = ["SimulatedData", "simulate_survival"]
 
 N_PREDICTIVE, N_NOISE = 10, 10
-N_CATEGORICAL, N_LEVELS = 5, 10
+N_CATEGORICAL = 5
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,14 @@ def _lognormal(z: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, Flo
     return _linear((np.exp(z) - mean) / sd, rng)
 
 
-def _categorical(z: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Five variables of ten equally likely levels, one-hot; every level has its own effect."""
-    level = np.minimum((ndtr(z) * N_LEVELS).astype(int), N_LEVELS - 1)
-    effects = rng.uniform(-1, 1, (N_CATEGORICAL, N_LEVELS))
+def _categorical(
+    z: FloatArray, rng: np.random.Generator, levels: int
+) -> tuple[FloatArray, FloatArray]:
+    """Five variables of equally likely levels, one-hot; every level has its own effect."""
+    level = np.minimum((ndtr(z) * levels).astype(int), levels - 1)
+    effects = rng.uniform(-1, 1, (N_CATEGORICAL, levels))
     log_risk = effects[np.arange(N_CATEGORICAL), level].sum(axis=1)
-    return np.eye(N_LEVELS)[level].reshape(len(z), -1), log_risk
+    return np.eye(levels)[level].reshape(len(z), -1), log_risk
 
 
 def _nonlinear(z: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -88,7 +90,6 @@ def _nonlinear(z: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, Flo
 _COVARIATES = {
     "gaussian": _linear,
     "lognormal": _lognormal,
-    "categorical": _categorical,
     "heavy_censoring": _linear,
     "nonlinear": _nonlinear,
 }
@@ -103,6 +104,7 @@ def simulate_survival(
     correlation: float = 0.3,
     scale: float = 2.0,
     shape: float = 2.0,
+    levels: int = 10,
 ) -> SimulatedData:
     """Draw one data set.
 
@@ -116,6 +118,8 @@ def simulate_survival(
         their rate solved for by root bracketing on the drawn event times.
     correlation : float
         Of neighbouring columns in the Gaussian copula.
+    levels : int
+        Of each categorical variable.
 
     Examples
     --------
@@ -129,7 +133,10 @@ def simulate_survival(
     rng = check_seed(seed)
     columns = N_CATEGORICAL if scenario == "categorical" else N_PREDICTIVE + N_NOISE
     z = gaussian_copula(n, columns, correlation, rng)
-    x, log_risk = _COVARIATES[scenario](z, rng)
+    if scenario == "categorical":
+        x, log_risk = _categorical(z, rng, levels)
+    else:
+        x, log_risk = _COVARIATES[scenario](z, rng)
     latent = scale * (rng.exponential(size=n) * np.exp(-log_risk)) ** (1.0 / shape)
     limit = _censoring_times(latent, censoring, rng)
     event = latent <= limit

@@ -1,8 +1,9 @@
-"""CSV tables of the experiment: one row a run and split, and one row a summary."""
+"""CSV tables of the experiment: one row per run and split, one per summary."""
 
 from __future__ import annotations
 
 import csv
+import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from cje.survival.experiment.evaluator import METRICS
 
 __all__ = ["aggregate", "flatten", "write_csv"]
 
-GROUP = ("scenario", "model", "width", "n_parameters", "split")
+GROUP = ("scenario", "model", "width", "weight_decay", "n_parameters", "split")
 
 
 def flatten(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -29,6 +30,7 @@ def flatten(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
                     "scenario": run["scenario"],
                     "model": run["model"],
                     "width": run["width"],
+                    "weight_decay": json.loads(run["settings"]).get("weight_decay"),
                     "n_parameters": record["n_parameters"],
                     "seed": run["seed"],
                     "split": part["split"],
