@@ -75,6 +75,7 @@ def label(
     allowed_host: Annotated[
         list[str] | None, typer.Option(help="Further name(s) the page may be asked for under.")
     ] = None,
+    judge_scale: Annotated[str | None, typer.Option(help="Range of the scores: '1-5'.")] = None,
     field: Annotated[
         list[str] | None, typer.Option(help="A column's name: response=answer.")
     ] = None,
@@ -97,7 +98,13 @@ def label(
     from cje.label.study import StudyOptions
 
     dataset = read(
-        data, text=True, fields=_fields(field), groups=_groups(by), require=(), min_rows=1
+        data,
+        text=True,
+        fields=_fields(field),
+        groups=_groups(by),
+        require=(),
+        min_rows=1,
+        judge_scale=judge_scale,
     )
     if plan:
         _plan(dataset, labels, detect, width)
