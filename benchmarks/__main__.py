@@ -47,6 +47,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "judge_noise": (120, 1800),
     "sequential": (120, 3600),
     "active": (120, 3600),
+    "labelling": (120, 1800),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }

@@ -66,7 +66,7 @@ class Organiser:
             "pace_seconds": pace, "cost": self.label_cost * n_labels,
             "design": meta["design"], "raters": self._raters(), "agreement": agreement(stored),
             "level": self.rule.level, "first_look": self.rule.first_look,
-            "claim": self.gate.claim, "finished": self.study.finished, "problem": None,
+            "claim": self._claim(), "finished": self.study.finished, "problem": None,
             "looks": [], "decision": None,
         }  # fmt: skip
         if meta["design"] == "active":
@@ -82,6 +82,11 @@ class Organiser:
         if self.study.policies:
             found["decision"] = self._decision(estimate, looks[-1], n_labels, stored)
         return found
+
+    def _claim(self) -> str:
+        """What a PASS would say, where there is a baseline."""
+        chosen = self.study.policies
+        return self.gate.claim(chosen[1]) if chosen else ""
 
     def _rule_for(self, n_labels: int) -> AnytimeRule:
         if self.rule.method == "spending" and n_labels > self.rule.tuned_at:
