@@ -153,3 +153,17 @@ def test_active_labelling_covers_and_is_shorter_where_the_judge_knows_its_errors
 def test_an_active_design_needs_a_score_on_every_row() -> None:
     with pytest.raises(CJEError, match="judge score"):
         ActiveDesign(np.array([0.1, np.nan]), 1, seed=0)
+
+
+def test_an_analysis_needs_no_probability_on_rows_without_a_label() -> None:
+    from cje import analyze_dataset
+
+    score, label = WORLDS["errors in the middle"](np.random.default_rng(3), 600)
+    shown, propensity, _ = active_labels(score, label, 120, seed=2)
+    columns = {"prompt_id": np.arange(600), "policy": "p", "judge_score": score,
+               "oracle_label": np.where(shown, label, np.nan)}  # fmt: skip
+    full = Dataset.from_arrays(**columns, label_propensity=propensity)
+    part = Dataset.from_arrays(**columns, label_propensity=np.where(shown, propensity, np.nan))
+    both = [analyze_dataset(data) for data in (full, part)]
+    assert both[0].ci() == both[1].ci()
+    assert [f.code for f in both[0].findings] == [f.code for f in both[1].findings]

@@ -227,6 +227,7 @@ def test_the_organiser_sees_the_answer_and_when_it_is_decided(
         client.answer(item, str(4 + (k % 3 == 0) if number % 2 else 1 + k % 2))
         if k == 20:
             early = see(client)
+            assert early["problem"] is None
             assert early["decision"]["verdict"] == "UNDECIDED"
             assert not early["looks"][-1]["open"]
     found = see(client)

@@ -57,7 +57,9 @@ def _gap(data: Dataset, mine: BoolArray) -> tuple[float, float] | None:
         return None
     prompts = data.prompt_id.codes[mine]
     if data.label_propensity is not None:
-        excess = labelled / data.label_propensity[mine] - 1.0
+        # Where a row is not labelled its propensity may be unknown (an active design), and is
+        # not needed.
+        excess = np.where(labelled, 1.0 / data.label_propensity[mine], 0.0) - 1.0
         centred = (score - score.mean()) / len(score)
         return weighted_balance(excess, centred, prompts, labelled)
     if n == len(score):
