@@ -11,11 +11,12 @@ import numpy as np
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.estimators.direct.audit import audit_labels
-from cje.estimators.direct.findings import cell_findings, copy_findings, judge_curve
+from cje.estimators.direct.findings import cell_findings, copy_findings
 from cje.estimators.direct.label_pool import gather_labels
 from cje.estimators.direct.label_predictor import fit_label_predictor
 from cje.estimators.direct.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
 from cje.estimators.identical_labels import unseen_variance
+from cje.estimators.judge_curve import judge_curve
 from cje.estimators.plug_in import label_influence, sized_by_jackknife
 from cje.estimators.rows import (
     cells_of,

@@ -16,8 +16,8 @@ from cje.data import Dataset, PrecomputedSampler
 from cje.diagnostics import GateThresholds, effective_sample_size
 from cje.diagnostics.judge_variance import Gamma, calibrate_variance_gamma
 from cje.errors import CJEError
-from cje.estimators.direct.findings import judge_curve
 from cje.estimators.identical_labels import unseen_variance
+from cje.estimators.judge_curve import judge_curve
 from cje.estimators.offpolicy.findings import (
     carry_over,
     examine,
