@@ -233,18 +233,26 @@ def test_unusable_answers_become_error_rows_with_a_reason_and_are_tried_again(
         assert sum(server.calls.values()) == made > 0  # only the failed calls
 
 
-def test_a_server_is_scored_twice_on_some_rows_and_its_warnings_reach_the_result(
+def test_a_sampling_temperature_that_is_not_scored_is_refused_before_anything_is_spent(
     tmp_path: Path,
 ) -> None:
+    write_prompts(tmp_path, 10)
+    with TestServer(quirk="vllm") as server:
+        settings = server_settings(server.base_url)
+        settings["target_policies"][0]["temperature"] = 0.9
+        with pytest.raises(CJEError, match=r"scoring under near.*temperature 0.9.*direct"):
+            _run(tmp_path, settings)
+    assert _calls(tmp_path) == {}
+
+
+def test_a_server_is_scored_twice_on_some_rows(tmp_path: Path) -> None:
     write_prompts(tmp_path, 40)
     with TestServer(quirk="vllm") as server:
         settings = server_settings(server.base_url)
         settings["oracle_config"]["fraction"] = 0.5
-        settings["target_policies"][0]["temperature"] = 0.9
         for policy in (settings["logging_policy"], *settings["target_policies"]):
             del policy["scoring"]
         result = _run(tmp_path, settings, target_policy={"replicates": 10})
-        assert any("temperature" in finding.message for finding in result.findings)
         again = _run(tmp_path, settings, target_policy={"replicates": 10})
         assert again.files() == result.files()
     rows = _rows(tmp_path, "target_policy")

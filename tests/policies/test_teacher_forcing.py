@@ -275,6 +275,154 @@ def test_a_server_that_applies_temperature_but_not_top_p_is_warned_about(
     assert "temperature" not in capability.warnings[0]
 
 
+def test_a_policy_whose_sampling_distribution_cannot_be_scored_is_refused() -> None:
+    with TestServer(quirk="vllm") as server:
+        for more in (
+            {"temperature": 0.7},
+            {"top_p": 0.9},
+            {"temperature": 0.7, "scoring": "echo1"},
+        ):
+            runner = _runner(server, "vllm", **more)
+            with pytest.raises(FatalError, match="not those of this policy") as caught:
+                runner.log_prob(ASK, ANSWER)
+            run_sync(runner.aclose())
+            assert "direct" in str(caught.value)
+            assert caught.value.reason == "cannot_score_sampling"
+
+
+def _first_token_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM's way with a character of several tokens: all but its last token are written as ""."""
+    from tests.server.language import Language
+
+    original = Language.tokens
+
+    def split(self: Language, prompt: str | list[int], *, bos: bool) -> tuple[list[str], list[int]]:
+        texts, ids = original(self, prompt, bos=bos)
+        if isinstance(prompt, str) and " I am" in prompt:
+            at = next(i for i, text in enumerate(texts) if text == " I")
+            texts = [*texts[:at], "", " I" + texts[at + 1], *texts[at + 2 :]]
+        return texts, ids
+
+    monkeypatch.setattr(Language, "tokens", split)
+
+
+@pytest.mark.parametrize("quirk", ["openai", "vllm"])
+def test_a_token_without_text_at_the_cut_belongs_to_the_response(
+    quirk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TestServer(quirk=quirk) as server:
+        plain = _runner(server, quirk)
+        whole = run_sync(plain.alog_prob(ASK, ANSWER))
+        _first_token_blank(monkeypatch)
+        blank = run_sync(plain.alog_prob(ASK, ANSWER))
+        run_sync(plain.aclose())
+    assert (blank.value, blank.n_tokens) == (whole.value, whole.n_tokens)
+
+
+def test_a_form_that_can_be_compared_with_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tests.server.language import Language
+
+    monkeypatch.setattr(Language, "write", lambda *_, **__: ([], [], True))
+    for quirk in ("openai", "llama-cpp-shifted"):
+        with TestServer(quirk=quirk) as server:
+            runner = _runner(server, quirk)
+            capability = run_sync(runner.aprobe())
+            run_sync(runner.aclose())
+        assert capability.form is None
+    assert "compare" in capability.evidence_text() or "shifted" in capability.evidence_text()
+
+
+def test_a_first_sample_that_is_empty_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.server.language import Language
+
+    original, asked = Language.write, []
+
+    def shy(self: Language, ids: list[int], **sampling: object) -> object:
+        asked.append(1)
+        return ([], [], True) if len(asked) == 1 else original(self, ids, **sampling)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Language, "write", shy)
+    with TestServer() as server:
+        runner = _runner(server)
+        assert run_sync(runner.aprobe()).form == "echo1"
+        run_sync(runner.aclose())
+
+
+def test_a_server_that_breaks_when_asked_for_no_tokens_cannot_score() -> None:
+    with TestServer(quirk=replace(QUIRKS["tgi"], breaks_at_zero=True)) as server:
+        runner = _runner(server, "tgi", provider="openai-compatible")
+        capability = run_sync(runner.aprobe())
+        run_sync(runner.aclose())
+    assert capability.form is None
+
+
+class _Ends:
+    """A server whose answers end in a way of our choosing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **choice: object) -> None:
+        from tests.server.routes import Routes
+
+        original = Routes._completions
+
+        def completions(routes: Routes, body: dict[str, object], fault: object) -> object:
+            answer = original(routes, body, fault)  # type: ignore[arg-type]
+            if not body.get("echo") and not body.get("prompt_logprobs"):
+                answer["choices"][0] |= choice
+            return answer
+
+        monkeypatch.setattr(Routes, "_completions", completions)
+
+
+def test_a_stop_string_is_part_of_the_event_and_eos_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TestServer() as server:
+        _Ends(monkeypatch, finish_reason="stop", stop_reason=".", text=" I do not know")
+        runner = _runner(server, extra_body={"stop": ["."]}, scoring="echo1")
+        made = run_sync(runner.agenerate(ASK, seed=1))
+        assert (made.ending, made.end_text, made.complete) == ("text", ".", True)
+        stopped = run_sync(
+            runner.alog_prob(ASK, made.text, ending=made.ending, end_text=made.end_text)
+        )
+        whole = run_sync(runner.alog_prob(ASK, " I do not know.", complete=False))
+        run_sync(runner.aclose())
+    assert stopped.value == whole.value
+
+
+def test_an_end_that_nobody_explains_is_an_error_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TestServer() as server:
+        _Ends(monkeypatch, finish_reason="stop")
+        runner = _runner(server, extra_body={"stop": ["."]}, scoring="echo1")
+        made = run_sync(runner.agenerate(ASK, seed=1))
+        assert made.ending == "unknown"
+        with pytest.raises(BadOutputError) as caught:
+            run_sync(runner.alog_prob(ASK, made.text, ending=made.ending))
+        run_sync(runner.aclose())
+    assert caught.value.reason == "unknown_end"
+
+
+def test_a_second_end_token_is_scored_as_it_was_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = NgramModel().encode(" I do not know.")
+    with TestServer(quirk="vllm") as server:
+        ids = [*words, words[-1]]  # its last word, once more, plays the second end token
+        _Ends(monkeypatch, finish_reason="stop", stop_reason=words[-1], token_ids=ids)
+        runner = _runner(server, "vllm", scoring="echo1")
+        made = run_sync(runner.agenerate(ASK, seed=1))
+        assert made.ending == "given"
+        scored = run_sync(
+            runner.alog_prob(ASK, made.text, token_ids=made.token_ids, ending=made.ending)
+        )
+        run_sync(runner.aclose())
+        assert scored.n_tokens == len(ids)  # and no EOS after it
+
+
+def test_a_template_of_ones_own_must_say_what_ends_a_turn() -> None:
+    with pytest.raises(CJEError, match="needs 'eos'"):
+        make_multi_sampler(
+            [{"name": "a", "provider": "vllm", "model": "m", "template": "Q: {{ context }}"}]
+        )
+
+
 def test_the_probe_is_not_misled_by_a_server_that_stumbles() -> None:
     faults = Faults({"nan": 0.2, "500": 0.2, "missing": 0.2}, only_first=2)
     for seed in range(5):
@@ -294,7 +442,7 @@ def test_many_rows_that_start_together_share_one_probe() -> None:
 
         assert len({answer.value for answer in run_sync(rows())}) == 1
         run_sync(runner.aclose())
-        assert server.app.by_path["/v1/completions"] == 22  # one written, one probed, 20 rows
+        assert server.app.by_path["/v1/completions"] == 25  # 1 written, 4 probed, 20 rows
 
 
 def test_a_chat_template_that_differs_from_the_servers_is_warned_about() -> None:

@@ -15,6 +15,7 @@ class Quirks:
     echo: bool = True
     needs_echo_for_zero: bool = False  # 0 new tokens only together with echo
     zero_writes_to_the_end: bool = False  # 0 new tokens means "as many as fit"
+    breaks_at_zero: bool = False  # 500 where no new token is asked for, or an echo
     ignores_prompt_at_logprobs_0: bool = False
     gives_logprobs: bool = True
     floor: float | None = None  # what minus infinity becomes

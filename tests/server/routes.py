@@ -152,6 +152,8 @@ class Routes:
     def _completions(self, body: dict[str, Any], fault: str | None) -> dict[str, Any]:
         quirks, language = self.quirks, self._language(body)
         echo, asked = bool(body.get("echo")), int(body.get("max_tokens", 16))
+        if quirks.breaks_at_zero and (echo or asked == 0):
+            raise Refused(500, "Internal Server Error")
         if echo and not quirks.echo:
             raise Refused(422, "echo is not supported")
         if asked == 0 and quirks.needs_echo_for_zero and not echo:

@@ -31,6 +31,9 @@ class Completion:
     token_ids : tuple of int or None
     top : tuple of mappings
         For each token, the log-probs of the likeliest alternatives by token text.
+    stop_reason : str, int or None
+        What ended the text where it was not the model's own end token: a stop string, or the id of
+        another end token (vLLM says so; others say nothing).
     usage : Usage
     """
 
@@ -40,6 +43,7 @@ class Completion:
     logprobs: tuple[float, ...] | None = None
     token_ids: tuple[int, ...] | None = None
     top: tuple[Mapping[str, float], ...] = field(default=())
+    stop_reason: str | int | None = None
     usage: Usage = field(default_factory=Usage)
 
 
@@ -93,7 +97,7 @@ def read_chat(body: Mapping[str, Any], where: str) -> Completion:
     tokens, values, top = _chat_logprobs(choice.get("logprobs"))
     return Completion(
         text, finish, tokens, values, _ids(choice.get("token_ids"), where), top,
-        read_usage(body) or Usage(),
+        _stop_reason(choice), read_usage(body) or Usage(),
     )  # fmt: skip
 
 
@@ -114,7 +118,7 @@ def read_completion(body: Mapping[str, Any], where: str) -> Completion:
             values = tuple(_number(value) for value in raw_values)
     return Completion(
         text, finish, tokens, values, _ids(choice.get("token_ids"), where), (),
-        read_usage(body) or Usage(),
+        _stop_reason(choice), read_usage(body) or Usage(),
     )  # fmt: skip
 
 
@@ -135,6 +139,11 @@ def _chat_logprobs(
         for entry in content
     )
     return tokens, values, top
+
+
+def _stop_reason(choice: Mapping[str, Any]) -> str | int | None:
+    value = choice.get("stop_reason")
+    return value if type(value) in (str, int) else None
 
 
 def _number(value: Any) -> float:

@@ -13,6 +13,7 @@ from cje.models import Endpoint, run_sync, with_retries
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.base import IN_PROCESS
 from cje.policies import PolicyConfig, make_runner
+from cje.policies.probe import SAMPLING_HINT
 
 __all__ = ["Check", "check_keys", "check_scoring", "preflight", "require_servers"]
 
@@ -91,6 +92,9 @@ def _probe(what: str, policy: PolicyConfig) -> Check:
             await runner.aclose()
         if not found.can_score:
             return Check(what, False, f"{found.evidence_text()}. What to do: {found.hint}")
+        if found.scores_sampling_distribution is False:
+            said = "; ".join(found.warnings)
+            return Check(what, False, f"{said}. What to do: {SAMPLING_HINT}")
         return Check(what, True, f"form {found.form}", tuple(found.warnings))
 
     return run_sync(look())

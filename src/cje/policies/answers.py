@@ -9,8 +9,10 @@ from typing import Literal
 
 from cje.models import JSON, BadOutputError, Usage
 
-__all__ = ["Boundary", "Generation", "LogProb"]
+__all__ = ["Boundary", "Ending", "Generation", "LogProb"]
 
+#: How a response ended, and so what its score must include (see `Generation`).
+Ending = Literal["eos", "given", "text", "open", "unknown"]
 Boundary = Literal["token_ids", "offsets", "prefix", "inside_token", "exact"]
 
 
@@ -29,7 +31,13 @@ class Generation:
     logprob : float or None
         Sum of the tokens' log-probs as the server reported them while generating.
     logprob_has_eos : bool
-        Whether `logprob` contains the end-of-sequence token.
+        Whether `logprob` contains what ended the response (its end token, or a stop string).
+    ending : {"eos", "given", "text", "open", "unknown"}
+        ``eos``: the configured end-of-sequence token. ``given``: an end token that `token_ids`
+        holds as its last. ``text``: the stop string `end_text`. ``open``: nothing, it was cut off.
+        ``unknown``: the server stopped and does not say why, so the event has no known probability.
+    end_text : str or None
+        The stop string that ended the response.
     """
 
     text: str
@@ -39,11 +47,13 @@ class Generation:
     n_tokens: int = 0
     logprob_has_eos: bool = False
     usage: Usage = field(default_factory=Usage)
+    ending: Ending = "open"
+    end_text: str | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether the model ended the response itself (its EOS is then part of the event)."""
-        return self.finish_reason == "stop"
+        """Whether the model ended the response itself (its end is then part of the event)."""
+        return self.ending not in ("open", "unknown")
 
     def to_json(self) -> dict[str, JSON]:
         return {
@@ -53,6 +63,8 @@ class Generation:
             "logprob": self.logprob,
             "n_tokens": self.n_tokens,
             "logprob_has_eos": self.logprob_has_eos,
+            "ending": self.ending,
+            "end_text": self.end_text,
             "usage": self.usage.to_json(),
         }
 
@@ -67,6 +79,8 @@ class Generation:
             n_tokens=data["n_tokens"],
             logprob_has_eos=data["logprob_has_eos"],
             usage=Usage.from_json(data["usage"]),
+            ending=data["ending"],
+            end_text=data["end_text"],
         )
 
 

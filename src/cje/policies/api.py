@@ -20,9 +20,9 @@ from cje.models import (
     run_sync,
 )
 from cje.models.metering import read_usage
-from cje.policies.answers import Generation, LogProb
+from cje.policies.answers import Ending, Generation, LogProb
 from cje.policies.config import PolicyConfig, ScoringForm, render_prompt
-from cje.policies.probe import Capability, probe
+from cje.policies.probe import PROBE_CONTEXT, SAMPLING_HINT, Capability, probe, sampling_effect
 from cje.policies.scored_tokens import (
     ROUNDING,
     SENTINEL,
@@ -34,6 +34,8 @@ from cje.policies.scored_tokens import (
 )
 
 __all__ = ["APIPolicyRunner"]
+
+_MOST_TOKENISED = 4096  # prompts whose ids are kept: every response to one is scored after it
 
 
 class APIPolicyRunner:
@@ -55,12 +57,13 @@ class APIPolicyRunner:
         self._capability: Capability | None = None
         self._probing: asyncio.Task[Capability] | None = None
         self._tokenizes = True
+        self._tokenised: dict[tuple[str, bool], list[int]] = {}
 
     # generating ---------------------------------------------------------------------------------
 
     async def agenerate(self, context: str, *, seed: int) -> Generation:
         """Sample one response."""
-        return self._generation(await self.acomplete(context, seed=seed))
+        return await self._generation(await self.acomplete(context, seed=seed))
 
     async def acomplete(self, context: str, **changes: JSON) -> Completion:
         """One generation with this policy's sampling parameters, `changes` replacing some."""
@@ -88,26 +91,48 @@ class APIPolicyRunner:
         answer: Completion = await self.client.chat(messages, **parameters)
         return answer
 
-    def _generation(self, answer: Completion) -> Generation:
+    async def _generation(self, answer: Completion) -> Generation:
         """Text and log-prob of an answer; a log-prob the server got wrong is left out, not used."""
-        values = answer.logprobs
-        eos = self.config.eos_text
+        values, eos = answer.logprobs, self.config.eos_text
         total = None
         if values and all(SENTINEL < v <= ROUNDING for v in values):
             total = min(math.fsum(min(v, 0.0) for v in values), 0.0)
         text = answer.text
-        has_eos = bool(eos and answer.tokens and answer.tokens[-1] == eos)
-        if has_eos and eos and text.endswith(eos):
+        written = bool(eos and answer.tokens and answer.tokens[-1] == eos)
+        if written and eos and text.endswith(eos):
             text = text[: -len(eos)]
+        ending, end_text = await self._ending(answer)
+        # Where the ids hold the end and there is one log-prob per id, the sum holds it too.
+        ids = answer.token_ids
+        counted = ending == "given" and ids is not None and len(values or ()) == len(ids)
         return Generation(
             text=text,
             finish_reason=answer.finish_reason,
-            token_ids=answer.token_ids,
+            token_ids=ids,
             logprob=total,
             n_tokens=len(values) if values else answer.usage.completion_tokens,
-            logprob_has_eos=has_eos,
+            logprob_has_eos=written or counted or (ending == "text" and total is not None),
             usage=answer.usage,
+            ending=ending,
+            end_text=end_text,
         )
+
+    async def _ending(self, answer: Completion) -> tuple[Ending, str | None]:
+        """What ended a generation: a finish reason of "stop" alone does not say."""
+        if answer.finish_reason != "stop":
+            return "open", None
+        if isinstance(answer.stop_reason, str):
+            return "text", answer.stop_reason
+        ids, eos = answer.token_ids, self.config.eos_text
+        if answer.stop_reason is not None:  # another end token than the usual one
+            return ("given" if ids and ids[-1] == answer.stop_reason else "unknown"), None
+        if "stop" in (self.config.extra_body or {}) and self.provider != "vllm":
+            return "unknown", None  # a stop string, or the end: this server does not say which
+        if ids and eos:
+            end = await self.atokenise(eos, specials=False)
+            if end is not None and list(ids[-len(end) :]) != end and self.provider == "vllm":
+                return "given", None  # vLLM's ids hold the end token, and it is not the usual one
+        return "eos", None
 
     # scoring ------------------------------------------------------------------------------------
 
@@ -118,8 +143,27 @@ class APIPolicyRunner:
         *,
         token_ids: Sequence[int] | None = None,
         complete: bool = True,
+        ending: Ending | None = None,
+        end_text: str | None = None,
     ) -> LogProb:
-        """log p(response | context) under this policy (one scoring call)."""
+        """log p(response | context) under this policy (one scoring call).
+
+        Parameters
+        ----------
+        token_ids : sequence of int, optional
+            The sampled tokens, scored themselves where the server can.
+        complete : bool
+            Whether the model ended the response itself; its end is then part of the event.
+        ending, end_text : optional
+            How it ended (`Generation`); by default as `complete` says.
+
+        Raises
+        ------
+        FatalError
+            If the server cannot score a given text, or not the distribution it samples from.
+        BadOutputError
+            If this response cannot be scored.
+        """
         capability = await self.aprobe()
         if capability.form is None:
             raise FatalError(
@@ -127,12 +171,33 @@ class APIPolicyRunner:
                 f"response ({capability.evidence_text()})",
                 reason="cannot_score", hint=capability.hint,
             )  # fmt: skip
+        if capability.scores_sampling_distribution is False:
+            raise FatalError(
+                f"{self.name}: {'; '.join(capability.warnings)}", reason="cannot_score_sampling",
+                hint=SAMPLING_HINT,
+            )  # fmt: skip
         prompt = render_prompt(self.config, context)
-        eos = (self.config.eos_text or "") if complete else ""
-        if token_ids is not None:
+        ending = ending or ("eos" if complete else "open")
+        if ending == "unknown":
+            raise BadOutputError(
+                "the server stopped writing and did not say whether at the end of the response or "
+                "at a stop string", reason="unknown_end",
+                hint="leave 'stop' out of extra_body, or use a server that gives a stop_reason",
+            )  # fmt: skip
+        if ending == "given" and token_ids is None:
+            raise BadOutputError(
+                "the response ends with a token that only its ids hold", reason="unknown_end"
+            )
+        eos = {"eos": self.config.eos_text, "text": end_text}.get(ending) or ""
+        if token_ids is not None and ending != "text":
             by_ids = await self._score_ids(capability.form, prompt, token_ids, eos)
             if by_ids is not None:
                 return by_ids
+            if ending == "given":
+                raise BadOutputError(
+                    "the response ends with a token that only its ids hold, and the server does "
+                    "not score ids", reason="unknown_end",
+                )  # fmt: skip
         return await self._score_text(capability.form, prompt, prompt + response + eos)
 
     def log_prob(self, context: str, response: str) -> float:
@@ -213,6 +278,8 @@ class APIPolicyRunner:
         """Token ids from the server's own tokeniser, or None where it has no such route."""
         if not self._tokenizes:
             return None
+        if (text, specials) in self._tokenised:
+            return list(self._tokenised[text, specials])
         add = specials if self.config.bos is None else specials and self.config.bos
         body = {"model": self.config.model, "prompt": text, "add_special_tokens": add}
         try:
@@ -223,6 +290,9 @@ class APIPolicyRunner:
         ids = answer.get("tokens")
         if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):
             raise BadOutputError("the tokeniser's answer has no ids", reason="broken_tokenise")
+        if len(self._tokenised) >= _MOST_TOKENISED:
+            self._tokenised.pop(next(iter(self._tokenised)))
+        self._tokenised[text, specials] = ids
         return list(ids)
 
     # what the server can do ---------------------------------------------------------------------
@@ -231,7 +301,11 @@ class APIPolicyRunner:
         """Find out, once, how this server scores a given text."""
         if self._capability is None:
             if self.config.scoring is not None:
-                self._capability = Capability(self.config.scoring, ("form set by the config",))
+                self._capability = await sampling_effect(
+                    self,
+                    Capability(self.config.scoring, ("form set by the config",)),
+                    render_prompt(self.config, PROBE_CONTEXT),
+                )
             elif self.config.provider == "anthropic":
                 self._capability = Capability(None, ("the messages API gives no log-probs",))
             else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from cje.errors import CJEError
 from cje.models.call_errors import BadOutputError
@@ -68,6 +68,15 @@ class PolicyConfig(EndpointConfig):
         if safe(value) != value:
             raise ValueError("a policy's name must be one line of visible characters")
         return value
+
+    @model_validator(mode="after")
+    def _end_of_an_own_template(self) -> Self:
+        if self.template not in _TEMPLATE_EOS and self.eos == "auto":
+            raise ValueError(
+                "a template of your own needs 'eos': the text of the token that ends a turn, or "
+                "null to score the response's own tokens only"
+            )
+        return self
 
     @property
     def eos_text(self) -> str | None:

@@ -13,7 +13,7 @@ from cje.checks import check_seed
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.models import JSON, BadOutputError, Usage
-from cje.policies.answers import Generation, LogProb
+from cje.policies.answers import Ending, Generation, LogProb
 from cje.policies.ngram_model import EOS_ID, UNK_ID, NgramModel
 
 __all__ = ["NgramPolicy", "read_corpus"]
@@ -73,8 +73,11 @@ class NgramPolicy:
         *,
         token_ids: Sequence[int] | None = None,
         complete: bool = True,
+        ending: Ending | None = None,
+        end_text: str | None = None,
     ) -> LogProb:
-        """log p(response | context), exactly."""
+        """log p(response | context), exactly; only an ending by EOS is part of the event."""
+        complete = complete if ending is None else ending == "eos"
         ids = self.model.encode(response) if token_ids is None else list(token_ids)
         return self._score(context, ids, response, complete)
 
@@ -99,6 +102,7 @@ class NgramPolicy:
             logprob=min(math.fsum(logs), 0.0),
             n_tokens=len(ids) + ended,
             logprob_has_eos=ended,
+            ending="eos" if ended else "open",
             usage=Usage(len(prompt), len(ids) + ended),
         )
 

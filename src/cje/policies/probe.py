@@ -9,23 +9,33 @@ sentence and kept only if its answer is provably right.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cje.models import JSON, BadOutputError, FatalError, with_retries
+from cje.models import JSON, BadOutputError, FatalError, ModelCallError, with_retries
 from cje.policies.config import ScoringForm, render_prompt
-from cje.policies.scored_tokens import ScoredToken, sum_span
+from cje.policies.scored_tokens import ScoredToken, Span, sum_span
 
 if TYPE_CHECKING:
     from cje.policies.api import APIPolicyRunner
 
-__all__ = ["PROBE_CONTEXT", "Capability", "probe"]
+__all__ = ["PROBE_CONTEXT", "SAMPLING_HINT", "Capability", "probe", "sampling_effect"]
 
 T = TypeVar("T")
 #: What the probe asks; a server's log shows it as such.
 PROBE_CONTEXT = "Can you help me?"
+#: More prompts to write from: the first sample may be empty, and none may be compared with nothing.
+_CONTEXTS = (PROBE_CONTEXT, "Tell me about the weather.", "Où est la gare ? 駅はどこですか 🙂")
+_SEEDS = (1, 2, 3)
+# What must be found again in any text: an end token, a first character of several bytes.
+_TEXTS = (" Yes, I can help you with that.", "🙂 yes", "Évidemment, 東京です。")
+SAMPLING_HINT = (
+    "set temperature: 1 and top_p: 1 for every policy that is scored, or compare the policies by "
+    "fresh draws (estimation: {estimators: [direct]}), or score with SGLang or a model in this "
+    "process, which know the sampling distribution"
+)
 # One token before none: asked for no token, llama-cpp-python writes to the end of its context.
 _FORMS: tuple[ScoringForm, ...] = ("echo1", "echo0", "prompt_logprobs", "sglang", "tgi")
 _FIRST: dict[str, tuple[ScoringForm, ...]] = {
@@ -84,22 +94,31 @@ class Capability:
 
 async def probe(runner: APIPolicyRunner) -> Capability:
     """Try the forms in the order that suits the provider; keep the first that proves right."""
-    prompt = render_prompt(runner.config, PROBE_CONTEXT)
-    sample = await _patiently(_written, runner)
+    samples = await _samples(runner)
     evidence: list[str] = []
     first = _FIRST.get(runner.config.provider, ())
     for form in (*first, *(f for f in _FORMS if f not in first)):
         try:
-            warnings = await _patiently(_try_form, runner, form, prompt, sample)
-        except (FatalError, BadOutputError) as error:
-            if isinstance(error, FatalError) and error.status in (401, 403):
+            warnings = await _try_form(runner, form, samples)
+        except ModelCallError as error:
+            if not _says_no(error, answered=bool(samples)):
                 raise
             evidence.append(f"{form}: {error.what}")
             continue
         evidence.append(f"{form}: works")
-        follows, more = await _patiently(_sampling_effect, runner, form, prompt)
-        return Capability(form, tuple(evidence), (*warnings, *more), follows)
+        found = Capability(form, tuple(evidence), tuple(warnings))
+        return await sampling_effect(runner, found, render_prompt(runner.config, PROBE_CONTEXT))
     return Capability(None, tuple(evidence))
+
+
+def _says_no(error: ModelCallError, *, answered: bool) -> bool:
+    """Whether an error means that the server does not know a form, rather than that it is down."""
+    if error.status in (401, 403):
+        return False
+    if isinstance(error, FatalError | BadOutputError):
+        return True
+    # transformers serve answers 500 to a request for no tokens, again and again.
+    return answered and error.status in (500, 501)
 
 
 async def _patiently(step: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -111,55 +130,108 @@ async def _patiently(step: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 class _Written:
     """A short text the model wrote itself, with the log-prob it claimed at temperature 1."""
 
+    prompt: str
     text: str
-    logprob: float | None
+    logprob: float
     n_tokens: int
 
 
-async def _written(runner: APIPolicyRunner) -> _Written | None:
-    try:
-        answer = await runner.acomplete(
-            PROBE_CONTEXT, temperature=1.0, top_p=1.0, max_tokens=8, seed=1
-        )
-    except (FatalError, BadOutputError) as error:
-        if isinstance(error, FatalError) and error.status in (401, 403):
-            raise
-        return None
+async def _samples(runner: APIPolicyRunner) -> list[_Written]:
+    """One text the model has written with log-probs, from the first prompt that gives one."""
+    for seed in _SEEDS:
+        for context in _CONTEXTS:
+            try:
+                sample = await _patiently(_written, runner, context, seed)
+            except (FatalError, BadOutputError) as error:
+                if isinstance(error, FatalError) and error.status in (401, 403):
+                    raise
+                return []  # it does not write, and so nothing can be compared
+            if sample is not None:
+                return [sample]
+    return []
+
+
+async def _written(runner: APIPolicyRunner, context: str, seed: int) -> _Written | None:
+    """A sample, or None where it is empty or its log-probs cannot be compared."""
+    answer = await runner.acomplete(context, temperature=1.0, top_p=1.0, max_tokens=8, seed=seed)
     values, tokens, text = answer.logprobs, answer.tokens, answer.text
-    eos = runner.config.eos_text
-    if eos and tokens and values and tokens[-1] == eos:
-        tokens, values, text = tokens[:-1], values[:-1], text.removesuffix(eos)
-    if not text:
+    if not values or not tokens or len(values) != len(tokens):
         return None
-    usable = values and tokens and "".join(tokens) == text and all(map(math.isfinite, values))
-    return _Written(text, math.fsum(values) if usable and values else None, len(values or ()))
+    eos = runner.config.eos_text
+    while tokens and (tokens[-1] == eos or (not tokens[-1] and answer.finish_reason == "stop")):
+        tokens, values = tokens[:-1], values[:-1]  # an end token, by its text or written as none
+    if eos:
+        text = text.removesuffix(eos)
+    if not text or "".join(tokens) != text or not all(map(math.isfinite, values)):
+        return None
+    return _Written(render_prompt(runner.config, context), text, math.fsum(values), len(values))
 
 
 async def _try_form(
-    runner: APIPolicyRunner, form: ScoringForm, prompt: str, sample: _Written | None
+    runner: APIPolicyRunner, form: ScoringForm, samples: Sequence[_Written]
 ) -> list[str]:
     """Warnings of a form that works; raises where it does not."""
-    text = sample.text if sample else " Yes, I can help you with that."
+    warnings: list[str] = []
+    for sample in samples:
+        value, span = await _patiently(_scored, runner, form, sample.prompt, sample.text)
+        gap = abs(value - sample.logprob)
+        allowed = _TOLERANCE_PER_TOKEN * max(1, sample.n_tokens)
+        if span.boundary == "inside_token" or gap <= allowed:
+            continue
+        if runner.config.endpoint != "chat":
+            raise BadOutputError(
+                f"its log-prob of a text differs by {gap:.3g} from the one given while writing it "
+                "(shifted by one token?)",
+                reason="rescoring_differs",
+            )
+        warnings.append(
+            f"rescored log-prob differs by {gap:.3g} from the generated one: the server's "
+            "chat template is probably not the configured template"
+        )
+    if not samples:
+        raise BadOutputError(
+            "the server gave no text with log-probs to compare its scores with: a shift by one "
+            "token would go unnoticed",
+            reason="not_comparable",
+        )
+    return warnings + await _try_texts(runner, form)
+
+
+async def _try_texts(runner: APIPolicyRunner, form: ScoringForm) -> list[str]:
+    """Can the response be found in texts that real responses look like?"""
+    prompt = render_prompt(runner.config, PROBE_CONTEXT)
+    eos = runner.config.eos_text
+    if eos:
+        await _found(runner, form, prompt, _TEXTS[0] + eos)
+    lost = []
+    for text in _TEXTS[1:]:
+        try:
+            await _found(runner, form, prompt, text)
+        except BadOutputError as error:
+            lost.append(f"{text!r} ({error.reason})")
+    if not lost:
+        return []
+    return [f"responses such as {', '.join(lost)} cannot be scored: they become error rows"]
+
+
+async def _found(runner: APIPolicyRunner, form: ScoringForm, prompt: str, text: str) -> None:
+    try:
+        await _patiently(_scored, runner, form, prompt, text)
+    except BadOutputError as error:
+        # A model may give no probability to our text: it was found all the same.
+        if error.reason not in ("sentinel_logprob", "non_finite_logprob"):
+            raise
+
+
+async def _scored(
+    runner: APIPolicyRunner, form: ScoringForm, prompt: str, text: str
+) -> tuple[float, Span]:
+    """Log-prob of `text` after `prompt` at temperature 1, and where it was found."""
     full = prompt + text
     tokens, _ = await runner.ascore_tokens(form, full, **_sampled(form))
     _check_shape(tokens, full)
     span = await runner.alocate(tokens, prompt, full)
-    value = sum_span(tokens, span)
-    if sample is None or sample.logprob is None:
-        return ["the server gave no log-probs while generating: reading could not be compared"]
-    gap = abs(value - sample.logprob)
-    if span.boundary != "inside_token" and gap > _TOLERANCE_PER_TOKEN * max(1, sample.n_tokens):
-        if runner.config.endpoint == "chat":
-            return [
-                f"rescored log-prob differs by {gap:.3g} from the generated one: the server's "
-                "chat template is probably not the configured template"
-            ]
-        raise BadOutputError(
-            f"its log-prob of a text differs by {gap:.3g} from the one given while writing it "
-            "(shifted by one token?)",
-            reason="rescoring_differs",
-        )
-    return []
+    return sum_span(tokens, span), span
 
 
 def _sampled(form: ScoringForm, temperature: float = 1.0, top_p: float = 1.0) -> dict[str, JSON]:
@@ -192,27 +264,31 @@ def _check_shape(tokens: list[ScoredToken], full: str) -> None:
             raise BadOutputError("its tokens are not the text's tokens", reason="length_mismatch")
 
 
-async def _sampling_effect(
-    runner: APIPolicyRunner, form: ScoringForm, prompt: str
-) -> tuple[bool | None, list[str]]:
-    """Does the server score the distribution it samples from? Each setting is tried alone."""
+async def sampling_effect(runner: APIPolicyRunner, found: Capability, prompt: str) -> Capability:
+    """`found`, with whether the server scores the distribution it samples from.
+
+    Each setting that is not 1 is tried alone. Importance weights of another distribution than the
+    one that is sampled mean nothing, so a policy for which the answer is no is not scored.
+    """
     wanted = {"temperature": runner.config.temperature, "top_p": runner.config.top_p}
     asked = {name: value for name, value in wanted.items() if value != 1.0}
-    if not asked:
-        return None, []
-    full = prompt + " Yes, I can help you with that."
-    plain, _ = await runner.ascore_tokens(form, full, **_sampled(form))
+    if not asked or found.form is None:
+        return found
+    form, full = found.form, prompt + _TEXTS[0]
+    plain, _ = await _patiently(partial(runner.ascore_tokens, form, full, **_sampled(form)))
     ignored = []
     for name, value in asked.items():
-        changed, _ = await runner.ascore_tokens(form, full, **_sampled(form, **{name: value}))
+        changes = _sampled(form, **{name: value})
+        changed, _ = await _patiently(partial(runner.ascore_tokens, form, full, **changes))
         if not _differ(changed, plain):
             ignored.append(f"{name} {value:g}")
     if not ignored:
-        return True, []
-    return False, [
-        f"the server samples at {' and '.join(ignored)} but scores as if it were 1: weights are "
-        "exact only at 1"
-    ]
+        return replace(found, scores_sampling_distribution=True)
+    warning = (
+        f"the server samples at {' and '.join(ignored)} but scores as if it were 1: its log-probs "
+        "are not those of this policy"
+    )
+    return replace(found, warnings=(*found.warnings, warning), scores_sampling_distribution=False)
 
 
 def _differ(some: list[ScoredToken], others: list[ScoredToken]) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 from cje.models import JSON, ModelCallError, gather_bounded, run_sync, with_retries
-from cje.policies.answers import Generation, LogProb
+from cje.policies.answers import Ending, Generation, LogProb
 from cje.policies.config import PolicyConfig
 from cje.policies.ngram import NgramPolicy, read_corpus
 from cje.policies.ngram_model import NgramModel
@@ -35,6 +35,8 @@ class PolicyRunner(Protocol):
         *,
         token_ids: Sequence[int] | None = None,
         complete: bool = True,
+        ending: Ending | None = None,
+        end_text: str | None = None,
     ) -> LogProb: ...
 
     def log_prob(self, context: str, response: str) -> float: ...

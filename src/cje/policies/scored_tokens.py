@@ -160,8 +160,12 @@ def find_response(
     if offsets is not None:
         cut = len(prompt)
         for at, (begin, end) in enumerate(offsets):
+            # A token of no width at the cut is the first part of the response's first character:
+            # vLLM writes the bytes of a character as "" up to the last one.
+            if at > 0 and begin >= cut:
+                return Span(at, len(tokens), "offsets")
             if end > cut:
-                return Span(at, len(tokens), "offsets" if begin >= cut else "inside_token")
+                return Span(at, len(tokens), "inside_token")
         raise BadOutputError("no token holds the response", reason="length_mismatch")
     if prompt_ids is None or full_ids is None:
         raise BadOutputError(

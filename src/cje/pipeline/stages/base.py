@@ -33,6 +33,8 @@ _COLUMNS: dict[str, dict[str, str]] = {
         "token_ids": "List[Int64]",
         "finish_reason": "String",
         "complete": "Boolean",
+        "ending": "String",
+        "end_text": "String",
     },
     "judge": {"judge_score": "Float64", "judge_variance": "Float64"},
     "oracle_slice": {"oracle_selected": "Boolean", "label_propensity": "Float64"},

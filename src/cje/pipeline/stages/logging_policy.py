@@ -22,6 +22,7 @@ class LoggingPolicyStage(CallStage):
     """
 
     name = "logging_policy"
+    version = 2
     inputs = ("prompt_id", "draw_idx", "context", "response", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
@@ -60,7 +61,8 @@ class LoggingPolicyStage(CallStage):
 
     def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
         row = {**row, "logp_generated": None, "generated_eos": None, "n_tokens": None,
-               "token_ids": None, "finish_reason": None, "complete": True}  # fmt: skip
+               "token_ids": None, "finish_reason": None, "complete": True, "ending": "eos",
+               "end_text": None}  # fmt: skip
         if not outcomes:
             return row
         if outcomes[0].answer is None:
@@ -79,6 +81,8 @@ class LoggingPolicyStage(CallStage):
             "token_ids": None if made.token_ids is None else list(made.token_ids),
             "finish_reason": made.finish_reason,
             "complete": made.complete,
+            "ending": made.ending,
+            "end_text": made.end_text,
         }
 
     def expected_calls(self, n_rows: int) -> int:

@@ -39,7 +39,10 @@ class TeacherForcing(CallStage):
     """
 
     name = "target_policy"
-    inputs = ("row_id", "context", "response", "token_ids", "complete", "error")
+    version = 2
+    inputs = (
+        "row_id", "context", "response", "token_ids", "complete", "ending", "end_text", "error",
+    )  # fmt: skip
 
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
@@ -79,7 +82,7 @@ class TeacherForcing(CallStage):
         if row["error"] is not None:
             return []
         texts = (row["context"], row["response"])
-        extra = {"token_ids": row["token_ids"], "complete": row["complete"]}
+        extra = {name: row[name] for name in ("token_ids", "complete", "ending", "end_text")}
         made = [self._request(recipe, texts, extra, 0) for recipe in self._recipes]
         if row["row_id"] < self._replicates:
             made.append(self._request(self._recipes[0], texts, extra, 1))
@@ -88,7 +91,8 @@ class TeacherForcing(CallStage):
     def _request(
         self, recipe: Recipe, texts: tuple[str, str], extra: dict[str, Any], repeat: int
     ) -> Request:
-        key = recipe.keys.key(*texts, extra["token_ids"], int(extra["complete"]), repeat)
+        end = f"{extra['ending']}:{extra['end_text'] or ''}"
+        key = recipe.keys.key(*texts, extra["token_ids"], int(extra["complete"]), end, repeat)
         return Request(recipe, key, texts, extra)
 
     def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
