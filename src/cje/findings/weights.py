@@ -60,8 +60,8 @@ IDENTICAL_WEIGHTS = Rule(
     "estimate would be the logging policy's own value under another name",
     "score the logged responses under the target policy (teacher forcing: the log-probability of "
     "the logged response, not of a new one) and put the result in target_policy_logprobs; if the "
-    "policies differ in temperature or top-p only, the scores leave that out: compare them by fresh "
-    "draws; for an A/A check pass same_as_logging with the policy's name",
+    "policies differ in temperature or top-p only, the scores leave that out: compare them by "
+    "fresh draws; for an A/A check pass same_as_logging with the policy's name",
     "Two different policies never give every response the same likelihood ratio: the log-probs "
     "are a default value, or the scoring step was skipped.",
     (_REFUSE,),
