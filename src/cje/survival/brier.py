@@ -13,7 +13,13 @@ from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 from cje.kernels.incidence import incidence_influence
 from cje.survival.censoring import censoring_findings
-from cje.survival.ipcw import estimated_censoring, event_free, ipcw_weights, refuse_entry
+from cje.survival.ipcw import (
+    censoring_curve,
+    estimated_censoring,
+    event_free,
+    ipcw_weights,
+    refuse_entry,
+)
 from cje.survival.result import MetricEstimate, normal_interval, spread_of
 from cje.survival.sample import (
     SurvivalSample,
@@ -200,23 +206,40 @@ def _integrated(
     node = np.append(gap, 0.0) + np.append(0.0, gap)
     values = np.empty(len(grid))
     influence = np.zeros(len(sample))
-    coefficient, at = [], []
+    g = censoring_curve(sample if reference is None else reference)
+    inverse, at_grid = _inverse(g.before(sample.time)), _inverse(g.before(grid))
+    on_own, on_grid = np.zeros(len(sample)), np.zeros(len(grid))
+    scaled = mass * inverse
+    columns = np.ascontiguousarray(matrix.T)
     for j, t in enumerate(grid):
-        contribution = mass * ipcw_weights(sample, t, reference) * _loss(matrix[:, j], sample, t)
+        early = sample.time < t
+        weight = np.where(early, np.where(sample.any_event, scaled, 0.0), mass * at_grid[j])
+        if at_grid[j] == 0.0 or np.any(early & sample.any_event & (scaled == 0.0) & (mass > 0)):
+            ipcw_weights(sample, t, reference)  # raises, with the reason
+        contribution = weight * _loss(columns[j], sample, t)
         values[j] = contribution.sum()
         influence += node[j] * (contribution - mass * values[j])
-        coefficient.append(-node[j] * contribution)
-        at.append(np.minimum(sample.time, t))
+        part = np.where(early, contribution, 0.0)
+        on_own -= node[j] * part
+        on_grid[j] = -node[j] * float((contribution - part).sum())
     if reference is None:  # linear in its coefficients: once for all times
-        influence += estimated_censoring(sample, np.concatenate(coefficient), np.concatenate(at))
+        influence += estimated_censoring(
+            sample, np.concatenate((on_own, on_grid)), np.concatenate((sample.time, grid))
+        )
     return values, influence
+
+
+def _inverse(probability: FloatArray) -> FloatArray:
+    """1/p, and 0 where p is 0."""
+    return np.divide(1.0, probability, out=np.zeros_like(probability), where=probability > 0)
 
 
 def _loss(survival: FloatArray, sample: SurvivalSample, horizon: float) -> FloatArray:
     without = event_free(sample, horizon)
     if sample.competing is not None:
         without = without | (sample.competing & (sample.time <= horizon))
-    return np.where(without, (1.0 - survival) ** 2, survival**2)
+    gap = np.where(without, 1.0 - survival, survival)
+    return np.asarray(gap * gap)
 
 
 def _brier(

@@ -6,10 +6,10 @@ import numpy as np
 
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
-from cje.kernels.kaplan_meier import censoring_influence, censoring_survival
+from cje.kernels.kaplan_meier import StepFunction, censoring_influence, censoring_survival
 from cje.survival.sample import SurvivalSample
 
-__all__ = ["estimated_censoring", "event_free", "ipcw_weights", "refuse_entry"]
+__all__ = ["censoring_curve", "estimated_censoring", "event_free", "ipcw_weights", "refuse_entry"]
 
 
 def refuse_entry(sample: SurvivalSample, metric: str, instead: str) -> None:
@@ -27,6 +27,11 @@ def event_free(sample: SurvivalSample, horizon: float) -> BoolArray:
     return np.asarray((sample.time > horizon) | (~sample.any_event & (sample.time == horizon)))
 
 
+def censoring_curve(sample: SurvivalSample) -> StepFunction:
+    """Kaplan-Meier estimate of the censoring time's survival."""
+    return censoring_survival(sample.time, sample.any_event, sample.weight)
+
+
 def ipcw_weights(
     sample: SurvivalSample, horizon: float, reference: SurvivalSample | None = None
 ) -> FloatArray:
@@ -37,7 +42,7 @@ def ipcw_weights(
     """
     source = sample if reference is None else reference
     known = (sample.any_event | (sample.time >= horizon)) & sample.counted
-    g = censoring_survival(source.time, source.any_event, source.weight)
+    g = censoring_curve(source)
     before = g.before(np.minimum(sample.time, horizon))
     if known.any() and before[known].min() <= 0:
         raise CJEError(
