@@ -1,4 +1,4 @@
-"""Calibration of survival models: O/E, slope, ICI and the experiment around them (seed 003).
+"""Calibration of survival models: O/E, slope, ICI, whole reports, and the experiment around them.
 
 The metrics take plain arrays and need NumPy and SciPy only; ``cje.survival.experiment`` holds the
 simulation study, which uses the ``survival`` extra.

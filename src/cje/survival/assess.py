@@ -14,10 +14,11 @@ from cje.checks import check_level, check_probabilities, finite_array
 from cje.errors import CJEError
 from cje.findings import Finding
 from cje.inference.curve import CalibrationCurve
+from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
 from cje.report import CurvePart, HistogramPart, Part, Report, Section, Series, Table
+from cje.report.wording import fixed, number
 from cje.report.wording import interval as interval_text
-from cje.report.wording import number
 from cje.survival.brier import brier_score, index_of_prediction_accuracy
 from cje.survival.discrimination import harrell_c, time_dependent_auc
 from cje.survival.ici import CalibrationIndex, integrated_calibration_index
@@ -364,6 +365,10 @@ class _Judge:
             self.omitted[name] = str(error)
 
 
+def _between(interval: Interval) -> str:
+    return f"{fixed(interval.low, 3)} to {fixed(interval.high, 3)}"
+
+
 def _view_section(view: HorizonView, metrics: Iterable[MetricEstimate], name: str) -> Section:
     """Curve over the histogram of predicted risk, tenths, and net benefit."""
     at = f"t = {view.horizon:g}"
@@ -382,7 +387,7 @@ def _view_section(view: HorizonView, metrics: Iterable[MetricEstimate], name: st
     tenths = Table(
         f"Observed risk by tenth of predicted risk, {at}",
         ("predicted", "observed", "interval", "rows"),
-        tuple((number(g.predicted, 3), number(g.observed, 3), interval_text(*g.interval, digits=3),
+        tuple((fixed(g.predicted, 3), fixed(g.observed, 3), _between(g.interval),
                f"{g.n:,}") for g in view.groups),
         frozenset({0, 1, 2, 3}),
     )  # fmt: skip
@@ -393,8 +398,8 @@ def _view_section(view: HorizonView, metrics: Iterable[MetricEstimate], name: st
         parts.append(Table(
             f"Net benefit, {at}",
             ("threshold", "model", "interval", "treat everybody"),
-            tuple((f"{b.threshold:.0%}", number(b.value, 3), interval_text(*b.interval, digits=3),
-                   number(b.treat_all, 3)) for b in view.net_benefit),
+            tuple((f"{b.threshold:.0%}", fixed(b.value, 3), _between(b.interval),
+                   fixed(b.treat_all, 3)) for b in view.net_benefit),
             frozenset({0, 1, 2, 3}),
             "Treating nobody has net benefit 0.",
         ))  # fmt: skip

@@ -16,7 +16,7 @@ from cje.report import (
     Report,
     Table,
 )
-from cje.report.wording import interval, number, p_value
+from cje.report.wording import fixed, interval, number, p_value
 from cje.survival.ici import CalibrationIndex
 from cje.survival.result import MetricEstimate
 
@@ -102,7 +102,13 @@ def metric_parts(
 
 def _table(metrics: Sequence[MetricEstimate], title: str) -> Table:
     rows = tuple(
-        (m.label, number(m.value), interval(*m.interval), f"{m.interval.level:.0%}", f"{m.n:,}")
+        (
+            m.label,
+            fixed(m.value, 4),
+            f"{fixed(m.interval.low, 4)} to {fixed(m.interval.high, 4)}",
+            f"{m.interval.level:.0%}",
+            f"{m.n:,}",
+        )
         for m in metrics
     )
     return Table(
