@@ -12,7 +12,9 @@ import numpy as np
 import polars as pl
 
 from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.hints import field_hint, label_map_hint, option_hint
 from cje.data.problems import BadRows
+from cje.data.values import Numbers, numbers_from_text
 from cje.kernels.arrays import BoolArray
 
 __all__ = [
@@ -74,85 +76,99 @@ def canonical_frame(
     plan: Plan,
     bad: BadRows,
     where: Callable[[int], str],
-    *,
-    parse_text: bool,
-) -> tuple[pl.DataFrame, BoolArray]:
+) -> tuple[pl.DataFrame, BoolArray, dict[str, Numbers]]:
     """Convert the columns of `raw` (named canonically, in their own types).
 
     Parameters
     ----------
     where : callable
         Row number -> file and row, for messages.
-    parse_text : bool
-        Numbers may be written as text (CSV only).
 
     Returns
     -------
-    The frame, and a mask of the rows without a problem.
+    The frame, a mask of the rows without a problem, and the columns that were read from text.
     """
     good = np.ones(raw.height, dtype=bool)
     columns = []
+    texts: dict[str, Numbers] = {}
     for column in plan.columns:
-        series, wrong, what = _convert(raw[column], kind_of(column), parse_text)
-        if wrong is not None and wrong.any():
+        given = raw[column]
+        if given.dtype == pl.String and kind_of(column) == "number":
+            texts[column] = parsed = column_numbers(given, column, plan)
+            series, wrong, what = parsed.series, parsed.wrong, parsed.what
+        else:
+            series, wrong, what = _convert(given, kind_of(column))
+        if wrong is not None and wrong.any() and bad.unlabels(column, what, wrong, where):
+            pass  # the row stays, without a label
+        elif wrong is not None and wrong.any():
             row = int(np.argmax(wrong))
             shown = ".".join(plan.columns[column])
             bad.found(
                 f"{column} {what}",
                 where=f"{where(row)}, field '{shown}'",
                 value=raw[column][row],
-                hint=_hint(column, kind_of(column)) if not bad.skip else None,
+                hint=value_hint(column) if not bad.skip else None,
                 count=int(wrong.sum()),
             )
             good &= ~wrong
         columns.append(series.alias(column))
-    return pl.DataFrame(columns), good
+    return pl.DataFrame(columns), good, texts
 
 
-def _hint(column: str, kind: str) -> str:
-    if kind in ("number", "whole", "numbers"):
-        return (
-            f"write a number (or leave it empty where missing), name another column with "
-            f"fields={{'{column.partition(':')[0]}': ...}}, or pass skip_bad_rows=True"
-        )
-    return "write text or a whole number, or pass skip_bad_rows=True"
+def column_numbers(text: pl.Series, column: str, plan: Plan) -> Numbers:
+    """The numbers of a column of text; words count in scores and labels only."""
+    wordy = column in ("judge_score", "oracle_label") or column.startswith("rater:")
+    return numbers_from_text(text, words=wordy, label_map=plan.label_map if wordy else None)
+
+
+def value_hint(column: str) -> str:
+    """What to do about a value that does not fit its column."""
+    kind, family = kind_of(column), column.partition(":")[0]
+    skip = option_hint("skip_bad_rows", True)
+    if kind not in ("number", "whole", "numbers"):
+        return f"write text or a whole number, or skip such rows: {skip}"
+    role = {"rater": "oracle_label", "target": "target_policy_logprobs"}.get(family, family)
+    words = ""
+    if role in ("judge_score", "oracle_label"):
+        words = f"give words their values ({label_map_hint()}), "
+    return (
+        f"write a number (or leave it empty where missing), {words}"
+        f"name another column ({field_hint(role, 'your_column')}), or skip such rows ({skip})"
+    )
 
 
 Converted = tuple[pl.Series, "BoolArray | None", str]
 
 
-def _convert(series: pl.Series, kind: str, parse_text: bool) -> Converted:
+def _convert(series: pl.Series, kind: str) -> Converted:
     if series.dtype == pl.Null:
         return series.cast(CANONICAL_TYPES[kind]), None, ""
     if kind == "number":
-        return _to_number(series, parse_text)
+        return _to_number(series)
     if kind == "whole":
-        return _to_whole(series, parse_text)
+        return _to_whole(series)
     if kind == "numbers":
         return _to_numbers(series)
     return _to_name(series)
 
 
-def _to_number(series: pl.Series, parse_text: bool) -> Converted:
+def _to_number(series: pl.Series) -> Converted:
     dtype = series.dtype
     if dtype == pl.Float64:
         return series, None, ""
     if dtype.is_numeric() or dtype == pl.Boolean:
         return series.cast(pl.Float64), None, ""
-    if dtype == pl.String and parse_text:
-        text = series.str.strip_chars()
-        text = text.set(text == "", None)
-        number = text.cast(pl.Float64, strict=False)
-        wrong = (number.is_null() & text.is_not_null()).to_numpy()
-        return number, wrong, "is text, not a number"
+    if dtype == pl.String:
+        parsed = numbers_from_text(series, words=False)
+        return parsed.series, parsed.wrong, parsed.what
     what = f"is {_called(dtype)}, not a number"
     return _nothing(series, pl.Float64()), series.is_not_null().to_numpy(), what
 
 
-def _to_whole(series: pl.Series, parse_text: bool) -> Converted:
+def _to_whole(series: pl.Series) -> Converted:
     if series.dtype.is_integer():
         return series.cast(pl.Int64), None, ""
-    number, wrong, what = _to_number(series, parse_text)
+    number, wrong, what = _to_number(series)
     fraction = (number.is_not_null() & (number.floor() != number)).fill_null(False).to_numpy()
     huge = (number.is_not_null() & ~(number.abs() < 2.0**53)).fill_null(False).to_numpy()
     fraction = fraction | huge
@@ -177,7 +193,7 @@ def _to_name(series: pl.Series) -> Converted:
     if dtype.is_integer():
         return series.cast(pl.String), None, ""
     if dtype.is_float():  # pandas turns whole-number ids into floats where one is missing
-        whole, wrong, what = _to_whole(series, False)
+        whole, wrong, what = _to_whole(series)
         return whole.cast(pl.String), wrong, what
     wrong = series.is_not_null().to_numpy()
     what = f"is {_called(dtype)}, not text or a whole number"

@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -52,9 +53,7 @@ class CsvTable:
         blank = raw.select(pl.all_horizontal(pl.all().is_null())).to_series()
         if blank.any() and self._has_blank_lines():
             return self._careful(plan, bad)
-        return Loaded.from_frame(
-            raw, plan, bad, self.name, lambda i: f"row {i + 1}", parse_text=True
-        )
+        return Loaded.from_frame(raw, plan, bad, self.name, lambda i: f"row {i + 1}")
 
     # ---- the fast path ----------------------------------------------------------------------
 
@@ -156,11 +155,9 @@ class CsvTable:
             ) from error
         raw = pl.DataFrame({c: pl.Series(v, dtype=pl.String) for c, v in cells.items()})
         raw = raw.with_columns(pl.when(pl.all() != "").then(pl.all()))
-        loaded = Loaded.from_frame(
-            raw, plan, bad, self.name, lambda i: f"row {numbers[i]}", parse_text=True
-        )
+        loaded = Loaded.from_frame(raw, plan, bad, self.name, lambda i: f"row {numbers[i]}")
         notes = (f"{self.name}: {blank} blank lines are ignored",) if blank else ()
-        return Loaded(loaded.frame, loaded.good, loaded.row_name, notes)
+        return replace(loaded, notes=notes)
 
     def _lines(self) -> Iterator[list[str]]:
         with open_file(self.path) as stream:

@@ -118,6 +118,7 @@ class Request:
     also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # more synonyms, by role
     text: bool = False
     target_policies: Sequence[str] | None = None
+    label_map: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ class Plan:
     bools: frozenset[str] = frozenset()  # number columns in which true/false was seen
     notes: tuple[str, ...] = ()
     prompt_from_text: bool = False
+    label_map: Mapping[str, float | None] = field(default_factory=dict)  # values of words
 
 
 def kind_of(column: str) -> str:
@@ -197,7 +199,9 @@ class _Resolver:
         if not self.request.text:
             for role in ("prompt", "response"):
                 self.columns.pop(role, None)
-        return Plan(self.columns, frozenset(self.bools), tuple(self.notes), derived)
+        return Plan(
+            self.columns, frozenset(self.bools), tuple(self.notes), derived, self.request.label_map
+        )
 
     # ---- one role ---------------------------------------------------------------------------
 

@@ -94,8 +94,10 @@ class JsonlTable:
                 numbers.append(number)
                 yield row
 
-        frame, good = rows_frame(rows(), plan, bad, lambda i: f"{self.name}, row {numbers[i]}")
-        return Loaded(frame, good, lambda i: f"row {numbers[i]}")
+        frame, good, texts = rows_frame(
+            rows(), plan, bad, lambda i: f"{self.name}, row {numbers[i]}"
+        )
+        return Loaded(frame, good, lambda i: f"row {numbers[i]}", texts=texts)
 
     def _objects(self, bad: BadRows, parse: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Line number and object of every sound line; blank lines are ignored."""

@@ -59,6 +59,8 @@ class BadRows:
     skip: bool
     reasons: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
+    label_reasons: Counter[str] = field(default_factory=Counter)
+    lost_labels: int = 0
 
     def found(
         self, what: str, *, where: str, value: Any = ..., hint: str | None = None, count: int = 1
@@ -70,9 +72,27 @@ class BadRows:
         self.reasons[what] += count
         self.first.setdefault(what, where)
 
+    def unlabels(
+        self, column: str, what: str, wrong: BoolArray, where: Callable[[int], str]
+    ) -> bool:
+        """With skipping on, an unreadable label leaves its row unlabelled; counted on its own."""
+        is_label = column == "oracle_label" or column.startswith("rater:")
+        if not (self.skip and is_label):
+            return False
+        self.lost_labels += int(wrong.sum())
+        reason = f"{column} {what}"
+        self.first.setdefault(reason, where(int(np.argmax(wrong))))
+        self.label_reasons[reason] += int(wrong.sum())
+        return True
+
     def notes(self) -> list[str]:
         """What was skipped, for the reading report."""
-        return [
+        lost = [
+            f"{count} unreadable label{'s' if count > 1 else ''}, the row"
+            f"{'s' if count > 1 else ''} kept without: {what} (first: {self.first[what]})"
+            for what, count in self.label_reasons.items()
+        ]
+        return lost + [
             f"skipped {count} bad row{'s' if count > 1 else ''}: {what} (first: {self.first[what]})"
             for what, count in self.reasons.items()
         ]

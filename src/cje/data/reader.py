@@ -13,11 +13,13 @@ from cje.data.assemble import Assembly, Wishes
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.fields import Leaf, Plan, Request, resolve
+from cje.data.hints import label_map_hint
 from cje.data.labels import join_labels, key_columns
 from cje.data.problems import BadRows, Origin, Piece
 from cje.data.scale import Scale
 from cje.data.sources import Source, open_sources
 from cje.data.tables import Loaded
+from cje.data.values import mapping_note
 from cje.errors import CJEError
 
 __all__ = ["read"]
@@ -42,6 +44,8 @@ def read(
     require: Collection[str] = ("judge_score",),
     min_rows: int = 2,
     skip_bad_rows: bool = False,
+    label_map: Mapping[str, float | None] | None = None,
+    sheet: str | None = None,
 ) -> Dataset:
     """Read an evaluation into a `Dataset`.
 
@@ -75,7 +79,13 @@ def read(
     min_rows : int
         A policy with fewer rows is refused.
     skip_bad_rows : bool
-        Drop bad rows, counted in the report, instead of raising at the first.
+        Skip invalid rows and report how many, instead of raising at the first. A row whose label
+        is unreadable stays, without a label.
+    label_map : mapping, optional
+        Values of words in scores and labels (``{"good": 1, "bad": 0}``; None: missing). Usual
+        words (pass/fail, yes/no, strongly agree, ...) are known; the values used are reported.
+    sheet : str, optional
+        Sheet of a workbook; the first by default.
 
     Raises
     ------
@@ -100,6 +110,7 @@ def read(
         require=("prompt_id", *require),
         text=text,
         target_policies=target_policies,
+        label_map=label_map or {},
     )
     wishes = Wishes(
         judge_scale=None if judge_scale is None else Scale.parse(judge_scale),
@@ -180,10 +191,27 @@ def _assemble(
         paths={name: path for plan in reversed(plans) for name, path in plan.columns.items()},
     )
     assembly.notes.extend(note for part in loaded for note in part.notes)
+    assembly.notes.extend(_word_notes(loaded))
     good = np.concatenate([part.good for part in loaded])
     if not good.all():
         assembly.drop(~good)
     return assembly
+
+
+def _word_notes(loaded: Sequence[Loaded]) -> list[str]:
+    """The values of words, once per column; a word has one value in all files."""
+    merged: dict[str, dict[str, float | None]] = {}
+    for part in loaded:
+        for column, numbers in part.texts.items():
+            used = merged.setdefault(column, {})
+            for word, value in (numbers.mapping or {}).items():
+                if used.setdefault(word, value) != value:
+                    raise CJEError(
+                        f"{column}: the word {word!r} has two values, {used[word]} and {value}, "
+                        "by the other words of its file",
+                        hint=f"give all words their values: {label_map_hint()}",
+                    )
+    return [note for column, used in merged.items() if (note := mapping_note(column, used))]
 
 
 def _for_source(request: Request, source: Source) -> Request:

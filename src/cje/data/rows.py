@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cje.data.convert import CANONICAL_TYPES
+from cje.data.convert import CANONICAL_TYPES, column_numbers, value_hint
 from cje.data.fields import Leaf, Plan, kind_of
 from cje.data.parsing import Ambiguous
 from cje.data.problems import BadRows
+from cje.data.values import Numbers
 from cje.kernels.arrays import BoolArray
 
 __all__ = ["LeafSurvey", "rows_frame"]
@@ -101,28 +102,54 @@ def is_missing(value: Any) -> bool:
 
 def rows_frame(
     rows: Iterable[Mapping[str, Any]], plan: Plan, bad: BadRows, where: Callable[[int], str]
-) -> tuple[pl.DataFrame, BoolArray]:
-    """The canonical frame of `rows`, and a mask of the rows without a problem."""
+) -> tuple[pl.DataFrame, BoolArray, dict[str, Numbers]]:
+    """The canonical frame, a mask of the rows without a problem, and columns read from text."""
     columns = _gathered(rows, list(plan.columns.values()))
     n = len(next(iter(columns.values()), ()))
     good = np.ones(n, dtype=bool)
     series = []
+    texts: dict[str, Numbers] = {}
     for column, path in plan.columns.items():
         kind, bools = kind_of(column), column in plan.bools
         values = columns[path]
         found = _at_once(values, kind)
         if found is None:
             found, wrong = _one_by_one(values, kind, bools)
+            if kind == "number" and any(isinstance(value, str) for value in values):
+                texts[column] = parsed = column_numbers(_as_text(values, wrong), column, plan)
+                found = parsed.series
+                if parsed.wrong is not None:
+                    wrong |= dict.fromkeys(np.flatnonzero(parsed.wrong).tolist(), parsed.what)
+            if wrong and bad.skip:
+                mask = np.isin(np.arange(n), list(wrong))
+                if bad.unlabels(column, wrong[min(wrong)], mask, where):
+                    wrong = {}
             for row, what in wrong.items():
                 good[row] = False
                 value = values[row]
                 bad.found(
                     f"{column} {what}",
                     where=f"{where(row)}, field '{'.'.join(path)}'",
+                    hint=None if bad.skip else value_hint(column),
                     value=... if isinstance(value, _Unreadable) else value,
                 )
         series.append(found.alias(column))
-    return pl.DataFrame(series), good
+    return pl.DataFrame(series), good, texts
+
+
+def _as_text(values: list[Any], wrong: Mapping[int, str]) -> pl.Series:
+    """Text and numbers of one column as text, so that one reader judges them."""
+    return pl.Series(
+        [
+            None
+            if is_missing(value) or i in wrong
+            else value
+            if isinstance(value, str)
+            else repr(float(value))
+            for i, value in enumerate(values)
+        ],
+        dtype=pl.String,
+    )
 
 
 def _gathered(
@@ -223,7 +250,7 @@ def _number(value: Any, bools: bool) -> float:
     if isinstance(value, bool | np.bool_) and not bools:
         raise _WrongValue("is true/false, not a number")
     if isinstance(value, str):
-        raise _WrongValue("is text, not a number")
+        return np.nan  # judged with the rest of the column's text
     if not isinstance(value, bool | np.bool_ | int | float | np.number | Decimal):
         raise _WrongValue(f"is {_called(value)}, not a number")
     try:

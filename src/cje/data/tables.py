@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from cje.data.opening import open_file
 from cje.data.parquet_footer import check_parquet_size
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
+from cje.data.values import Numbers
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray
 
@@ -29,6 +30,7 @@ class Loaded:
     good: BoolArray
     row_name: Callable[[int], str]
     notes: tuple[str, ...] = ()
+    texts: Mapping[str, Numbers] = field(default_factory=dict)  # columns read from text
 
     @classmethod
     def from_frame(
@@ -38,14 +40,10 @@ class Loaded:
         bad: BadRows,
         name: str,
         row_name: Callable[[int], str],
-        *,
-        parse_text: bool = False,
     ) -> Loaded:
         """Columns named canonically but in the source's own types, converted and checked."""
-        frame, good = canonical_frame(
-            raw, plan, bad, lambda i: f"{name}, {row_name(i)}", parse_text=parse_text
-        )
-        return cls(frame, good, row_name)
+        frame, good, texts = canonical_frame(raw, plan, bad, lambda i: f"{name}, {row_name(i)}")
+        return cls(frame, good, row_name, texts=texts)
 
 
 class Table(Protocol):
@@ -82,8 +80,8 @@ class RowsTable:
         return survey.leaves()
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
-        frame, good = rows_frame(self.rows, plan, bad, lambda i: f"{self.name}, row {i}")
-        return Loaded(frame, good, lambda i: f"row {i}")
+        frame, good, texts = rows_frame(self.rows, plan, bad, lambda i: f"{self.name}, row {i}")
+        return Loaded(frame, good, lambda i: f"row {i}", texts=texts)
 
 
 class FrameTable:
