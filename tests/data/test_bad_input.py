@@ -274,12 +274,12 @@ def test_text_where_a_number_belongs(tmp_path: Path) -> None:
         rows, infer_schema_length=None, strict=False, schema_overrides={"judge_score": pl.String}
     )
     frame.write_parquet(tmp_path / "a.parquet")
-    refused(tmp_path / "a.parquet", "a.parquet, row 1", "judge_score is text")
+    refused(tmp_path / "a.parquet", "a.parquet, row 4", "judge_score is text")
 
 
-def test_a_quoted_number_in_json_is_text(tmp_path: Path) -> None:
+def test_a_quoted_number_in_json_is_a_number_as_in_csv(tmp_path: Path) -> None:
     rows = with_row({"judge_score": "0.5"})
-    refused(jsonl(tmp_path / "a.jsonl", list(rows)), "row 4", "judge_score is text", "'0.5'")
+    assert read(jsonl(tmp_path / "a.jsonl", list(rows))).judge_score[3] == 0.5
 
 
 @pytest.mark.parametrize("value", [[0.5], {"x": 0.5}, True])
@@ -404,7 +404,7 @@ def test_skipping_bad_rows_is_counted_and_reported(tmp_path: Path) -> None:
 
 
 def test_skipping_everything_is_an_error() -> None:
-    rows = [{**row, "judge_score": "high"} for row in GOOD]
+    rows = [{**row, "judge_score": "splendid"} for row in GOOD]
     refused(rows, "no good rows are left", "skipped 6", skip_bad_rows=True)
 
 

@@ -96,7 +96,7 @@ def test_labels_that_contradict_the_data_are_refused() -> None:
     [({"example_id": None, "policy": "a", "label": 1.0}, "is missing"),
      ({"example_id": "e1", "policy": "a", "label": float("nan")}, "not a finite number"),
      ({"example_id": "e1", "policy": "a", "label": None}, "no labels|missing field"),
-     ({"example_id": "e1", "policy": "a", "oracle_label": "good"}, "is text"),
+     ({"example_id": "e1", "policy": "a", "oracle_label": "splendid"}, "is text"),
      ({"example_id": "e1", "policy": "a", "colour": 3}, "missing field oracle_label")],
 )  # fmt: skip
 def test_bad_label_files(label: dict[str, object], words: str) -> None:

@@ -59,6 +59,8 @@ def analyze_dataset(
     oracle_scale: Any = None,
     repeats: Literal["error", "draws"] = "error",
     skip_bad_rows: bool = False,
+    label_map: Mapping[str, float | None] | None = None,
+    sheet: str | None = None,
     text: bool = False,
     estimator_options: Mapping[str, Any] | None = None,
     anytime: bool = False,
@@ -96,7 +98,7 @@ def analyze_dataset(
         Confidence level.
     seed : int
         Seed of the folds.
-    fields, labels, on, judge_scale, oracle_scale, repeats, skip_bad_rows
+    fields, labels, on, judge_scale, oracle_scale, repeats, skip_bad_rows, label_map, sheet
         As in `cje.data.read`.
     text : bool
         Keep prompts and responses, so that a report can show samples.
@@ -128,6 +130,8 @@ def analyze_dataset(
         "oracle_scale": oracle_scale,
         "repeats": repeats,
         "skip_bad_rows": skip_bad_rows,
+        "label_map": label_map,
+        "sheet": sheet,
         "covariates": tuple(covariates),
         "text": text,
     }

@@ -8,6 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cje.cli.exit_codes import ANSWERED, REFUSED
+from cje.cli.reading import (
+    Data,
+    Field,
+    JudgeScale,
+    LabelMap,
+    OracleScale,
+    PolicyColumn,
+    Sheet,
+    SkipBadRows,
+    given_source,
+    reading_options,
+    reads_data,
+)
 from cje.errors import CJEError
 from cje.terminal import console as safe_console
 from cje.terminal import safe, say
@@ -21,11 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["analyze", "has_refusal", "show_result"]
 
 
+@reads_data
 def analyze(
-    data: Annotated[
-        Path | None,
-        typer.Argument(help="File, or folder with one file per policy (JSONL, CSV, Parquet)."),
-    ] = None,
+    data: Data = None,
     logged: Annotated[
         Path | None, typer.Option(help="Logged rows with log-probs under the target policies.")
     ] = None,
@@ -35,7 +46,14 @@ def analyze(
     labels: Annotated[
         Path | None, typer.Option(help="Labels to join: a file, or a folder, one file per policy.")
     ] = None,
-    on: Annotated[list[str] | None, typer.Option(help="Key column(s) the labels join by.")] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(help="Key column(s) the labels join by: id, or id=question_id."),
+    ] = None,
+    field: Field = None,
+    policy_column: PolicyColumn = None,
+    label_map: LabelMap = None,
+    sheet: Sheet = None,
     estimator: Annotated[str, typer.Option(help="auto, direct, stacked-dr, ...")] = "auto",
     by: Annotated[list[str] | None, typer.Option(help="Subgroup column(s).")] = None,
     baseline: Annotated[
@@ -51,14 +69,12 @@ def analyze(
         str | None, typer.Option(help="The judge compared with this opponent: report win rates.")
     ] = None,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
-    judge_scale: Annotated[str | None, typer.Option(help="Range of the scores: '1-5'.")] = None,
-    oracle_scale: Annotated[str | None, typer.Option(help="Range of the labels: '0-100'.")] = None,
+    judge_scale: JudgeScale = None,
+    oracle_scale: OracleScale = None,
     repeats: Annotated[
         str, typer.Option(help="A second row for one policy and prompt: error, or draws.")
     ] = "error",
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Skip invalid rows and report how many.")
-    ] = False,
+    skip_bad_rows: SkipBadRows = False,
     same_as_logging: Annotated[
         list[str] | None,
         typer.Option(help="Target configured exactly like the logging policy (an A/A check)."),
@@ -88,7 +104,8 @@ def analyze(
     """
     from cje.analysis import analyze_dataset
 
-    if data is None and logged is None:
+    source = given_source(data)
+    if source is None and logged is None:
         raise CJEError(
             "nothing to analyze",
             hint="name a file or folder of judged responses (cje analyze DATA), or logged rows "
@@ -98,7 +115,8 @@ def analyze(
     if keys is None:
         raise typer.BadParameter("use error or draws", param_hint="--repeats")
     result = analyze_dataset(
-        data,
+        source,
+        **reading_options(field, policy_column, label_map, sheet),
         logged_data_path=logged,
         calibration_data_path=calibration,
         labels=labels,

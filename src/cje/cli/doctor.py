@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cje.cli.reading import (
+    Field,
+    JudgeScale,
+    LabelMap,
+    OracleScale,
+    PolicyColumn,
+    Sheet,
+    SkipBadRows,
+    given_source,
+    reading_options,
+    reads_data,
+)
 from cje.terminal import say
 
 __all__ = ["doctor"]
 
 
+@reads_data
 def doctor(
     files: Annotated[
-        list[Path], typer.Argument(help="Files or folders: evaluations, logged rows, exports.")
+        list[str], typer.Argument(help="Files or folders: evaluations, logged rows, exports.")
     ],
-    judge_scale: Annotated[str | None, typer.Option(help="Range of the scores: '1-5'.")] = None,
-    oracle_scale: Annotated[str | None, typer.Option(help="Range of the labels: '0-100'.")] = None,
+    field: Field = None,
+    policy_column: PolicyColumn = None,
+    label_map: LabelMap = None,
+    sheet: Sheet = None,
+    skip_bad_rows: SkipBadRows = False,
+    judge_scale: JudgeScale = None,
+    oracle_scale: OracleScale = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what a file is, what it was read as, what it supports, and what is blocked.
@@ -27,7 +44,13 @@ def doctor(
     """
     from cje.analysis.doctor import examine, examine_together
 
-    found = [examine(f, judge_scale=judge_scale, oracle_scale=oracle_scale) for f in files]
+    options = {
+        "judge_scale": judge_scale,
+        "oracle_scale": oracle_scale,
+        "skip_bad_rows": skip_bad_rows,
+        **reading_options(field, policy_column, label_map, sheet),
+    }
+    found = [examine(given_source([f]), **options) for f in files]
     logged = [d for d in found if d.facts["target_policies"]]
     if len(logged) == 1:
         found = [d if d is logged[0] else examine_together(d, logged[0]) for d in found]

@@ -8,6 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cje.cli.reading import (
+    Field,
+    JudgeScale,
+    LabelMap,
+    OracleScale,
+    PolicyColumn,
+    Sheet,
+    SkipBadRows,
+    given_source,
+    reading_options,
+    reads_data,
+)
 from cje.errors import CJEError
 from cje.terminal import safe, say
 
@@ -17,9 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["gate"]
 
 
+@reads_data
 def gate(
     data: Annotated[
-        Path, typer.Argument(help="File, or folder with one file per version (JSONL, CSV, ...).")
+        list[str],
+        typer.Argument(help="Files or a folder; several files are several versions."),
     ],
     baseline: Annotated[str, typer.Option(help="The version in use.")],
     candidate: Annotated[
@@ -46,14 +60,16 @@ def gate(
     covariate: Annotated[
         list[str] | None, typer.Option(help="Column(s) that help to predict the label.")
     ] = None,
-    judge_scale: Annotated[str | None, typer.Option(help="Range of the scores: '1-5'.")] = None,
-    oracle_scale: Annotated[str | None, typer.Option(help="Range of the labels: '0-100'.")] = None,
+    field: Field = None,
+    policy_column: PolicyColumn = None,
+    label_map: LabelMap = None,
+    sheet: Sheet = None,
+    judge_scale: JudgeScale = None,
+    oracle_scale: OracleScale = None,
     repeats: Annotated[
         str, typer.Option(help="A second row for one version and prompt: error, or draws.")
     ] = "error",
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Skip invalid rows and report how many.")
-    ] = False,
+    skip_bad_rows: SkipBadRows = False,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 42,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     markdown: Annotated[
@@ -83,7 +99,8 @@ def gate(
     if each and not by:
         raise typer.BadParameter("needs --by COLUMN", param_hint="--each")
     result = analyze_dataset(
-        data,
+        given_source(data),
+        **reading_options(field, policy_column, label_map, sheet),
         labels=labels,
         on=on or None,
         calibration_data_path=calibration,

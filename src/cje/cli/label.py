@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cje.cli.reading import Field, PolicyColumn, Sheet, reading_options, reads_data
 from cje.errors import CJEError, require_extra
 from cje.terminal import say
 
@@ -19,6 +20,7 @@ __all__ = ["label"]
 _SECONDS_PER_LABEL = 45.0  # before any pace was measured
 
 
+@reads_data
 def label(
     data: Annotated[
         Path, typer.Argument(help="File or folder of responses with their text, as for analyze.")
@@ -76,9 +78,9 @@ def label(
         list[str] | None, typer.Option(help="Further name(s) the page may be asked for under.")
     ] = None,
     judge_scale: Annotated[str | None, typer.Option(help="Range of the scores: '1-5'.")] = None,
-    field: Annotated[
-        list[str] | None, typer.Option(help="A column's name: response=answer.")
-    ] = None,
+    field: Field = None,
+    policy_column: PolicyColumn = None,
+    sheet: Sheet = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say how many labels are needed, and stop.")
     ] = False,
@@ -100,7 +102,7 @@ def label(
     dataset = read(
         data,
         text=True,
-        fields=_fields(field),
+        **reading_options(field, policy_column, None, sheet),
         groups=_groups(by),
         require=(),
         min_rows=1,
@@ -118,13 +120,6 @@ def label(
     study = _study(labels, dataset, options)
     _serve(study, labels, (margin, min_gain), level, horizon, label_cost, host, port,
            allowed_host or [])  # fmt: skip
-
-
-def _fields(given: list[str] | None) -> dict[str, str] | None:
-    pairs = [entry.partition("=") for entry in given or []]
-    if any(not (name and cut and column) for name, cut, column in pairs):
-        raise typer.BadParameter("write NAME=COLUMN", param_hint="--field")
-    return {name: column for name, _, column in pairs} or None
 
 
 def _groups(by: list[str] | None) -> tuple[str, ...]:

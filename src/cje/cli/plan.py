@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cje.cli.reading import (
+    Field,
+    JudgeScale,
+    LabelMap,
+    OracleScale,
+    PolicyColumn,
+    Sheet,
+    reading_options,
+    reads_data,
+)
 from cje.errors import CJEError
 from cje.terminal import say
 
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 
+@reads_data
 def plan(
     pilot: Annotated[
         Path | None, typer.Argument(help="A pilot evaluation with labels on a slice.")
@@ -46,6 +57,12 @@ def plan(
     ] = 0.01,
     policies: Annotated[int | None, typer.Option(help="Number of policies.")] = None,
     max_prompts: Annotated[int | None, typer.Option(help="Prompts there are at most.")] = None,
+    field: Field = None,
+    policy_column: PolicyColumn = None,
+    label_map: LabelMap = None,
+    sheet: Sheet = None,
+    judge_scale: JudgeScale = None,
+    oracle_scale: OracleScale = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[
         Path | None, typer.Option(help="Write a page with the curves: what labels and prompts buy.")
@@ -57,7 +74,9 @@ def plan(
     goal = _goal(width, difference_width, detect, level, power)
     costs = UnitCosts(label_cost, response_cost)
     if pilot is not None:
-        found, text, page = _from_pilot(pilot, goal, costs, policies, max_prompts)
+        reading = reading_options(field, policy_column, label_map, sheet)
+        reading |= {"judge_scale": judge_scale, "oracle_scale": oracle_scale}
+        found, text, page = _from_pilot(pilot, goal, costs, policies, max_prompts, reading)
     else:
         found, text, page = _from_assumptions(
             goal, costs, sd, r2, correlation, policies, max_prompts
@@ -116,13 +135,20 @@ def _from_assumptions(
 
 
 def _from_pilot(
-    path: Path, goal: Goal, costs: UnitCosts, policies: int | None, max_prompts: int | None
+    path: Path,
+    goal: Goal,
+    costs: UnitCosts,
+    policies: int | None,
+    max_prompts: int | None,
+    reading: dict[str, Any],
 ) -> tuple[dict[str, Any], str, Report]:
     from cje.analysis.label_plan_report import plan_report
     from cje.analysis.pilot import plan_from_pilot
     from cje.data import read
 
-    planned = plan_from_pilot(read(path), goal, costs, n_policies=policies, max_prompts=max_prompts)
+    planned = plan_from_pilot(
+        read(path, **reading), goal, costs, n_policies=policies, max_prompts=max_prompts
+    )
     found = planned.to_dict()
     quality = found["quality"]
     text = (

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cje.data.hints import field_hint
 from cje.errors import CJEError
 
 __all__ = ["Leaf", "Plan", "Request", "kind_of", "may_play_a_role", "resolve"]
@@ -150,6 +151,52 @@ def normalised(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
 
 
+# Parts of names that hint at a role where no synonym fits; the surest first.
+_WORDS = {
+    "judge_score": (
+        "judge",
+        "score",
+        "rating",
+        "grade",
+        "eval",
+        "metric",
+        "quality",
+        "point",
+        "gpt",
+        "claude",
+        "gemini",
+        "llm",
+        "auto",
+        "value",
+    ),
+    "oracle_label": ("human", "label", "annot", "gold", "truth", "expert", "review", "rating"),
+    "prompt_id": ("prompt", "question", "item", "example", "case", "query", "task", "id"),
+    "policy": ("policy", "model", "version", "variant", "system", "prompt"),
+    "prompt": ("prompt", "question", "input"),
+    "response": ("response", "answer", "output", "completion"),
+}
+
+
+def best_guess(role: str, leaves: Sequence[Leaf]) -> Leaf | None:
+    """The column that most likely plays a role nobody named, for a question to the user."""
+    kind = kind_of(role)
+    fitting = [
+        leaf
+        for leaf in leaves
+        if not leaf.is_empty
+        and (
+            not leaf.kinds
+            or leaf.only("number", "bool")
+            or (kind != "number" and leaf.only("text", "number"))
+        )
+    ]
+    for word in _WORDS.get(role, ()):
+        for leaf in fitting:
+            if word in normalised(leaf.parts[-1]):
+                return leaf
+    return None
+
+
 def may_play_a_role(name: str) -> bool:
     """Whether a field of this name could be recognised as one of the roles."""
     return normalised(name) in _ROLE_NAMES
@@ -269,7 +316,7 @@ class _Resolver:
             raise CJEError(
                 f"no column {name!r} for {role}",
                 where=self.source,
-                hint=f"columns found: {self._shown()}",
+                hint=f"available columns: {self._shown()}",
             )
         return leaf
 
@@ -292,7 +339,7 @@ class _Resolver:
             raise CJEError(
                 f"several columns could be {role}: {names}",
                 where=self.source,
-                hint=f"say which one: fields={{'{role}': '{best.display}'}}",
+                hint=f"say which one: {field_hint(role, best.display)}",
             )
         if rest:
             also = ", ".join(f"'{leaf.display}'" for _, leaf in rest)
@@ -352,9 +399,19 @@ class _Resolver:
         raise CJEError(
             f"missing field {role}{also}",
             where=self.source,
-            hint=f"columns found: {self._shown()}; name it with "
-            f"fields={{'{role}': 'your_column'}} (nested fields with dots)",
+            hint=self._guess(role),
         )
+
+    def _guess(self, role: str) -> str:
+        """A question with the best guess filled in, as a command or an argument to paste."""
+        free = [leaf for leaf in self.leaves if leaf.path not in self.claimed]
+        guess = best_guess(role, free)
+        found = f"available columns: {self._shown()}"
+        if guess is None:
+            return (
+                f"{found}; name it with {field_hint(role, 'your_column')} (nested fields with dots)"
+            )
+        return f"is it '{guess.display}'? then add {field_hint(role, guess.display)}; {found}"
 
     def _has(self, role: str) -> bool:
         if role in self.columns:

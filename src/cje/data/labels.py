@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -12,17 +12,24 @@ from cje.data.codes import Codes
 from cje.data.fields import SYNONYMS, Leaf, Request, normalised, resolve
 from cje.data.problems import BadRows
 from cje.data.tables import Table
+from cje.data.values import mapping_note
 from cje.errors import CJEError
+from cje.kernels.arrays import IntArray
 
-__all__ = ["join_labels", "key_columns"]
+__all__ = ["join_labels", "key_columns", "split_keys"]
 
 _KEY_ROLES = ("policy", "prompt_id", "draw_idx")
 # In a file of labels these words mean the label, not the judge's score.
+# Columns of a file of labels that go with its labels.
+_CARRIED = ("rater", "label_propensity")
 _LABEL_WORDS = ("score", "rating", "value", "grade")
 
 
 def key_columns(
-    on: str | Sequence[str] | None, labels: Sequence[Leaf], data: Sequence[Sequence[Leaf]]
+    on: Sequence[str] | None,
+    labels: Sequence[Leaf],
+    data: Sequence[Sequence[Leaf]],
+    renamed: Mapping[str, str],
 ) -> list[str]:
     """Canonical names of the columns to join on.
 
@@ -34,23 +41,42 @@ def key_columns(
         roles = [role for role in _KEY_ROLES if known & {role, *SYNONYMS[role]}]
         return roles or ["prompt_id"]
     keys = []
-    for name in [on] if isinstance(on, str) else list(on):
-        in_both = all(name in {leaf.display for leaf in leaves} for leaves in (labels, *data))
+    for name in on:
+        in_data = all(name in {leaf.display for leaf in leaves} for leaves in data)
+        in_both = in_data and renamed.get(name, name) in {leaf.display for leaf in labels}
         role = next((r for r in _KEY_ROLES if normalised(name) in (r, *SYNONYMS[r])), None)
         is_role = role is not None and (role == normalised(name) or not in_both)
         keys.append(str(role) if is_role else f"key:{name}")
     return keys
 
 
+def split_keys(on: str | Sequence[str] | None) -> tuple[list[str] | None, dict[str, str]]:
+    """`["id=question_id"]` as the data's names, and the labels' names where they differ."""
+    if on is None:
+        return None, {}
+    names, renamed = [], {}
+    for given in [on] if isinstance(on, str) else list(on):
+        left, sign, right = given.partition("=")
+        names.append(left.strip())
+        if sign:
+            renamed[left.strip()] = right.strip()
+    return names, renamed
+
+
 def join_labels(
-    assembly: Assembly, table: Table, keys: Sequence[str], fields: dict[str, object] | None
+    assembly: Assembly,
+    table: Table,
+    keys: Sequence[str],
+    fields: dict[str, object],
+    renamed: Mapping[str, str],
+    label_map: Mapping[str, float | None],
 ) -> None:
     """Put the labels of `table` on the rows of `assembly`, and report how many landed.
 
     Refuses a key that fits several rows of the data, two labels for one key (unless a rater
     column tells them apart), and labels that contradict those already there.
     """
-    labels = _load(table, keys, fields)
+    labels = _load(assembly, table, keys, fields, renamed, label_map)
     data = _data_keys(assembly, keys)
     _refuse_ambiguous_data(labels, data, keys, table.name)
     rated = "rater" in labels.columns
@@ -72,20 +98,40 @@ def join_labels(
     _attach(assembly, landed, table.name)
 
 
-def _load(table: Table, keys: Sequence[str], fields: dict[str, object] | None) -> pl.DataFrame:
-    raw_keys = [key.partition(":")[2] for key in keys if key.startswith("key:")]
+def _load(
+    assembly: Assembly,
+    table: Table,
+    keys: Sequence[str],
+    fields: dict[str, object],
+    renamed: Mapping[str, str],
+    label_map: Mapping[str, float | None],
+) -> pl.DataFrame:
+    """The labels with their keys under the data's names, their raters and propensities."""
+    own = {key: renamed.get(_words([key]), _words([key])) for key in keys}
+    raw_keys = [own[key] for key in keys if key.startswith("key:")]
     roles = [key for key in keys if not key.startswith("key:")]
-    mapped = {k: v for k, v in (fields or {}).items() if k in (*roles, "oracle_label", "rater")}
-    unused = [r for r in SYNONYMS if r not in (*roles, "oracle_label", "rater")]
+    kept = (*roles, "oracle_label", *_CARRIED)
+    there = {leaf.display for leaf in table.leaves()}
+    mapped = {k: v for k, v in fields.items() if k in kept and (v is None or v in there)}
+    mapped |= {role: own[role] for role in roles if own[role] != role}
+    unused = [r for r in SYNONYMS if r not in kept]
     request = Request(
         fields={**mapped, **dict.fromkeys(unused)},
         keys=raw_keys,
         require=(*roles, "oracle_label"),
         also={"oracle_label": _LABEL_WORDS},
+        label_map=label_map,
     )
     plan = resolve(table.leaves(), request, table.name)
     loaded = table.load(plan, BadRows(skip=False))
-    frame = loaded.frame
+    frame = loaded.frame.rename(
+        {f"key:{own[key]}": key for key in keys if key.startswith("key:") and own[key] != key[4:]}
+    )
+    assembly.notes += [
+        f"{table.name}: {note}"
+        for column, numbers in loaded.texts.items()
+        if (note := mapping_note(column, numbers.mapping or {}))
+    ]
     if "oracle_label" not in frame.columns:
         raise CJEError(
             "a file of labels has one label a row", where=table.name,
@@ -161,6 +207,8 @@ def _refuse_repeats(labels: pl.DataFrame, keys: Sequence[str], name: str, rated:
 
 def _attach(assembly: Assembly, landed: pl.DataFrame, name: str) -> None:
     rows = landed["row"].to_numpy()
+    if "label_propensity" in landed.columns:
+        _attach_propensity(assembly, rows, landed["label_propensity"], name)
     values = landed["oracle_label"].to_numpy()
     if any(c == "rater_list" or c.startswith("rater:") for c in assembly.frame.columns):
         raise CJEError(
@@ -188,6 +236,26 @@ def _attach(assembly: Assembly, landed: pl.DataFrame, name: str) -> None:
         return
     column[rows] = values
     assembly.frame = assembly.frame.with_columns(pl.Series("oracle_label", column).fill_nan(None))
+
+
+def _attach_propensity(assembly: Assembly, rows: IntArray, given: pl.Series, name: str) -> None:
+    """The labels' propensities on their rows; those the data have must be the same."""
+    column = np.full(assembly.frame.height, np.nan)
+    if "label_propensity" in assembly.frame.columns:
+        column = assembly.frame["label_propensity"].to_numpy().copy()
+    values = given.to_numpy()
+    clash = ~np.isnan(column[rows]) & ~np.isnan(values) & (column[rows] != values)
+    if clash.any():
+        raise CJEError(
+            f"{int(clash.sum())} propensities contradict those already in the data",
+            where=f"{name}; {assembly.origin.name(int(rows[np.argmax(clash)]))}",
+            hint="leave the column out of one of the two",
+        )
+    known = ~np.isnan(values)
+    column[rows[known]] = values[known]
+    assembly.frame = assembly.frame.with_columns(
+        pl.Series("label_propensity", column).fill_nan(None)
+    )
 
 
 def _words(keys: Sequence[str]) -> str:

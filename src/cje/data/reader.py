@@ -13,8 +13,8 @@ from cje.data.assemble import Assembly, Wishes
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.fields import Leaf, Plan, Request, resolve
-from cje.data.hints import label_map_hint
-from cje.data.labels import join_labels, key_columns
+from cje.data.hints import FIELD_NAMES, label_map_hint
+from cje.data.labels import join_labels, key_columns, split_keys
 from cje.data.problems import BadRows, Origin, Piece
 from cje.data.scale import Scale
 from cje.data.sources import Source, open_sources
@@ -65,7 +65,7 @@ def read(
         The policy of all rows; by default a policy column, else the file's name.
     labels, on : optional
         A further source with labels, and the column(s) to join it by (default: those of policy,
-        prompt_id, draw_idx that it has).
+        prompt_id, draw_idx that it has); ``"id=question_id"`` where the names differ.
     judge_scale, oracle_scale : Scale, (low, high) or "low-high", optional
         Inferred (0-1, 1-5, 1-7, 1-10, 0-10, 0-100, ...) and reported where not given.
     covariates, groups : names of further columns to keep as numbers, and as subgroups
@@ -131,7 +131,7 @@ def read(
 
 def _without_policy(fields: Mapping[str, Any] | None, policy: str | None) -> dict[str, Any]:
     """An explicit policy= wins over a column that looks like one."""
-    chosen = dict(fields or {})
+    chosen = {FIELD_NAMES.get(role, role): column for role, column in (fields or {}).items()}
     if policy is not None:
         chosen["policy"] = None
     return chosen
@@ -150,10 +150,11 @@ def _assemble_with_labels(
         raise CJEError("labels come from one file or table", value=len(found))
     table = found[0].table
     leaves = [s.table.leaves() for s in sources]
-    keys = key_columns(on, table.leaves(), leaves)
+    names, renamed = split_keys(on)
+    keys = key_columns(names, table.leaves(), leaves, renamed)
     raw = [key.partition(":")[2] for key in keys if key.startswith("key:")]
     assembly = _assemble(sources, leaves, replace(request, keys=raw), bad)
-    join_labels(assembly, table, keys, dict(fields or {}))
+    join_labels(assembly, table, keys, _without_policy(fields, None), renamed, request.label_map)
     return assembly
 
 
