@@ -5,9 +5,9 @@
 The whole pipeline is run with other seeds and judge noises (standard deviation of the averaged
 judgement, on the scale of the label). `calibrated-ips` weights labels by m(S), which assumes that
 E[Y | S] carries over to the target; part of a noisy high score is luck, so it does not. Reported
-for each target: how often its interval holds the truth, how often the finding
-`calibration-does-not-carry-over` is raised, how often the truth is missed without a finding, and how often
-the interval holds where the labels themselves are weighted (augmentation).
+for each target: how often its interval covers the truth, how often the finding
+`calibration-does-not-carry-over` is raised, how often the truth is missed without a finding, and
+how often the interval covers where the labels themselves are weighted (augmentation).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
                     "value": float(covered.mean()),
                     "limit": "reported",
                     "ok": True,
-                    "note": f"reported in {accused.mean():.2f} of {seeds} runs, missed without a finding "
-                    f"{silent:.2f}; bias {error.mean():+.4f}; labels weighted by W hold "
+                    "note": f"reported in {accused.mean():.2f} of {seeds} runs, missed without a "
+                    f"finding {silent:.2f}; bias {error.mean():+.4f}; labels weighted by W hold "
                     f"{weighted.mean():.2f}",
                 }
             )

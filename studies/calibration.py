@@ -154,7 +154,7 @@ def read_arena(folder: Path = ARENA) -> dict[str, Any] | None:
 
 
 def arena_table(folder: Path = ARENA) -> list[dict[str, Any]]:
-    """For each target: effective sample size and estimate, raw, default and by the published rule."""
+    """For each target: effective sample size and estimate; raw, default and published rule."""
     data = read_arena(folder)
     if data is None:
         return []

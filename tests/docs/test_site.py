@@ -45,6 +45,8 @@ def _public() -> list[tuple[str, str]]:
     """(name as offered, name as defined) of every public class and function."""
     found = []
     for info in pkgutil.iter_modules(cje.__path__):
+        if info.name.startswith("_"):
+            continue
         module = importlib.import_module(f"cje.{info.name}")
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
