@@ -25,7 +25,7 @@ from cje.pipeline.hashing import CallKeys
 from cje.pipeline.records import CallRecord
 from cje.pipeline.request import Outcome, Recipe, Request
 
-__all__ = ["CallEngine", "Outcome", "Recipe", "Request", "RetrySettings", "Tally", "safe_call"]
+__all__ = ["CallEngine", "Outcome", "Recipe", "Request", "RetrySettings", "Tally"]
 
 
 @dataclass(frozen=True)
