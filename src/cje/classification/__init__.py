@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cje.classification.brier import corp_decomposition as corp_decomposition
     from cje.classification.brier import corp_discrimination as corp_discrimination
     from cje.classification.brier import corp_miscalibration as corp_miscalibration
+    from cje.classification.check import ClassifierCheck as ClassifierCheck
+    from cje.classification.check import check_predictions as check_predictions
+    from cje.classification.comparison import compare_calibration as compare_calibration
     from cje.classification.cumulative import CalibrationTest as CalibrationTest
     from cje.classification.cumulative import kolmogorov_smirnov_error as kolmogorov_smirnov_error
     from cje.classification.cumulative import kolmogorov_smirnov_test as kolmogorov_smirnov_test
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from cje.classification.curves import class_wise_curves as class_wise_curves
     from cje.classification.curves import confidence_curve as confidence_curve
     from cje.classification.curves import top_label_curves as top_label_curves
+    from cje.classification.display import ReliabilityDisplay as ReliabilityDisplay
+    from cje.classification.display import calibration_scorer as calibration_scorer
     from cje.classification.ece import class_wise_ece as class_wise_ece
     from cje.classification.ece import confidence_ece as confidence_ece
     from cje.classification.ece import debiased_ece as debiased_ece
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
     from cje.classification.parametric import BetaCalibrator as BetaCalibrator
     from cje.classification.parametric import SigmoidCalibrator as SigmoidCalibrator
     from cje.classification.parametric import TemperatureCalibrator as TemperatureCalibrator
+    from cje.classification.recalibration import RecalibrationMap as RecalibrationMap
     from cje.classification.report import classification_report as classification_report
     from cje.classification.rms import class_wise_rms_error as class_wise_rms_error
     from cje.classification.rms import rms_calibration_error as rms_calibration_error
@@ -51,10 +57,16 @@ if TYPE_CHECKING:
     from cje.classification.scores import multiclass_log_loss as multiclass_log_loss
     from cje.classification.smooth import smooth_ece as smooth_ece
     from cje.classification.smooth import smooth_ece_at as smooth_ece_at
+    from cje.classification.softmax import SoftmaxCalibrator as SoftmaxCalibrator
     from cje.classification.stepwise import CenteredIsotonicCalibrator as CenteredIsotonicCalibrator
     from cje.classification.stepwise import HistogramCalibrator as HistogramCalibrator
     from cje.classification.stepwise import IsotonicCalibrator as IsotonicCalibrator
+    from cje.classification.subgroups import ClassRow as ClassRow
+    from cje.classification.subgroups import SubgroupAssessment as SubgroupAssessment
+    from cje.classification.subgroups import assess_subgroups as assess_subgroups
+    from cje.classification.subgroups import class_table as class_table
     from cje.classification.venn_abers import VennAbersCalibrator as VennAbersCalibrator
+    from cje.classification.verdict_tokens import verdict_distribution as verdict_distribution
     from cje.classification.verdicts import VerdictCalibrator as VerdictCalibrator
 
 _HOME = {
@@ -101,6 +113,18 @@ _HOME = {
     "rms_calibration_error": "rms",
     "top_label_rms_error": "rms",
     "class_wise_rms_error": "rms",
+    "SoftmaxCalibrator": "softmax",
+    "compare_calibration": "comparison",
+    "ClassRow": "subgroups",
+    "SubgroupAssessment": "subgroups",
+    "assess_subgroups": "subgroups",
+    "class_table": "subgroups",
+    "ReliabilityDisplay": "display",
+    "calibration_scorer": "display",
+    "verdict_distribution": "verdict_tokens",
+    "RecalibrationMap": "recalibration",
+    "ClassifierCheck": "check",
+    "check_predictions": "check",
     "smooth_ece": "smooth",
     "smooth_ece_at": "smooth",
     "VerdictCalibrator": "verdicts",

@@ -39,16 +39,20 @@ from cje.findings import Finding
 from cje.findings.metrics import CONFIDENCE_RAISED, LABEL_CHANGES, POOLED_CALIBRATION
 from cje.kernels.arrays import FloatArray, IntArray
 
-__all__ = ["ClassWiseCalibrator", "ConfidenceCalibrator", "TopLabelCalibrator"]
+__all__ = [
+    "CalibratedClassifier",
+    "ClassWiseCalibrator",
+    "ConfidenceCalibrator",
+    "TopLabelCalibrator",
+]
 
 _ENOUGH_ROWS = 20_000
 
 
-class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Fit the base classifier, collect out-of-sample probabilities, fit the maps."""
 
     estimator: Any
-    calibrator: Any
     cv: Any
     random_state: Any
     n_jobs: int | None
@@ -78,7 +82,7 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
             scikit-learn's metadata routing enabled they, the weights and the groups go where they
             are requested.
         """
-        resolve_calibrator(self.calibrator)  # a wrong one is reported before anything is fitted
+        self._check_settings()  # a wrong one is reported before anything is fitted
         X, y, groups = indexable(X, y, groups)
         labels = column_or_1d(y, warn=True)
         if labels.dtype.kind not in "biuSU":  # these are classes whatever they hold
@@ -100,15 +104,16 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        calibrator = resolve_calibrator(self.calibrator, len(self.classes_))
-        self._fit_maps(scores.proba, scores.codes, scores.weight, calibrator)
+        self._fit_maps(scores.proba, scores.codes, scores.weight)
         return self
 
     @abstractmethod
-    def _fit_maps(
-        self, p: FloatArray, codes: IntArray, w: FloatArray | None, calibrator: Any
-    ) -> None:
-        """Fit the binary maps on out-of-sample probabilities."""
+    def _check_settings(self) -> None:
+        """Raise an error for a setting that cannot be used."""
+
+    @abstractmethod
+    def _fit_maps(self, p: FloatArray, codes: IntArray, w: FloatArray | None) -> None:
+        """Fit the maps on out-of-sample probabilities."""
 
     def _base_proba(self, X: Any) -> FloatArray:
         check_is_fitted(self)
@@ -152,7 +157,7 @@ class _CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, 
         return tags
 
 
-class TopLabelCalibrator(_CalibratedClassifier):
+class TopLabelCalibrator(CalibratedClassifier):
     r"""Calibrate the probability of the predicted class, class by class.
 
     For each class one binary map is fitted on the rows whose most probable class it is, so that
@@ -244,11 +249,13 @@ class TopLabelCalibrator(_CalibratedClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _fit_maps(
-        self, p: FloatArray, codes: IntArray, w: FloatArray | None, calibrator: Any
-    ) -> None:
+    def _check_settings(self) -> None:
+        resolve_calibrator(self.calibrator)
         check_choice("rest", self.rest, ("lead", "renormalise", "zero", "nan"))
         check_min_count(self.min_count)
+
+    def _fit_maps(self, p: FloatArray, codes: IntArray, w: FloatArray | None) -> None:
+        calibrator = resolve_calibrator(self.calibrator, len(self.classes_))
         labels, scores = top_class(p)
         self.maps_: TopLabelMaps = fit_top_label(
             labels, scores, codes, len(self.classes_), w, calibrator, float(self.min_count)
@@ -360,7 +367,7 @@ class ConfidenceCalibrator(TopLabelCalibrator):
         return [finding for finding in super()._findings() if finding.code != "pooled-calibration"]
 
 
-class ClassWiseCalibrator(_CalibratedClassifier):
+class ClassWiseCalibrator(CalibratedClassifier):
     r"""Calibrate each class's probability on its own: :math:`P(Y = k \mid p_k(X)) = p_k(X)`.
 
     Parameters
@@ -404,9 +411,11 @@ class ClassWiseCalibrator(_CalibratedClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _fit_maps(
-        self, p: FloatArray, codes: IntArray, w: FloatArray | None, calibrator: Any
-    ) -> None:
+    def _check_settings(self) -> None:
+        resolve_calibrator(self.calibrator)
+
+    def _fit_maps(self, p: FloatArray, codes: IntArray, w: FloatArray | None) -> None:
+        calibrator = resolve_calibrator(self.calibrator, len(self.classes_))
         self.maps_ = fit_class_wise(p, codes, w, calibrator)
 
     def _calibrate(self, p: FloatArray) -> FloatArray:

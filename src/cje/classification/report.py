@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cje.classification.assessment import Assessment
+from cje.classification.subgroups import ClassRow
 from cje.errors import CJEError
 from cje.inference import CalibrationCurve
 from cje.report import Answer, CurvePart, Part, Report, Section, Table
@@ -19,6 +20,7 @@ def classification_report(
     assessments: Sequence[Assessment],
     curves: Mapping[str, CalibrationCurve] | None = None,
     *,
+    classes: Sequence[ClassRow] = (),
     title: str = "Classifier calibration",
     subtitle: str = "",
 ) -> Report:
@@ -30,6 +32,8 @@ def classification_report(
         From `assess`, in reading order.
     curves : mapping name -> CalibrationCurve, optional
         From `calibration_curve`, `confidence_curve` or `top_label_curves`.
+    classes : sequence of ClassRow, optional
+        From `class_table`.
     title, subtitle : str
 
     Examples
@@ -48,6 +52,8 @@ def classification_report(
     if not isinstance(curves, Mapping | None):
         raise CJEError("curves must map names to calibration curves", value=curves)
     parts: list[Part] = [_table(assessments)]
+    if classes:
+        parts.append(_class_part(classes))
     drawn = list((curves or {}).items())
     if drawn:
         shown = tuple(
@@ -83,6 +89,28 @@ def _table(assessments: Sequence[Assessment]) -> Table:
         rows,
         frozenset(range(1, 6)),
         "Most metrics are positive for a calibrated model too: compare with its column.",
+    )
+
+
+def _class_part(classes: Sequence[ClassRow]) -> Table:
+    rows = tuple(
+        (
+            str(row.label),
+            f"{row.count:,}",
+            number(row.accuracy),
+            interval(*row.accuracy_interval),
+            number(row.confidence),
+            number(row.ece),
+            interval(*row.ece_interval),
+        )
+        for row in classes
+    )
+    return Table(
+        "Predicted classes",
+        ("class", "rows", "accuracy", "interval", "mean confidence", "ECE", "interval"),
+        rows,
+        frozenset(range(1, 7)),
+        "Intervals of single classes, not adjusted for their number.",
     )
 
 

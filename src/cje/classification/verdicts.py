@@ -24,6 +24,7 @@ from cje.classification.m2b import (
     fit_top_label,
     replace_top,
 )
+from cje.classification.verdict_tokens import verdict_distribution
 from cje.data.judge_score import JudgeScores
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
@@ -91,7 +92,7 @@ class VerdictCalibrator:
 
     def fit(
         self,
-        distribution: ArrayLike,
+        distribution: Any,
         verdicts: Sequence[Any] | ArrayLike,
         sample_weight: ArrayLike | None = None,
     ) -> VerdictCalibrator:
@@ -99,8 +100,10 @@ class VerdictCalibrator:
 
         Parameters
         ----------
-        distribution : array (n, K)
-            The judge's probability of each verdict; rows sum to one.
+        distribution : array or data frame (n, K), or sequence of n mappings token -> log-prob
+            The judge's probability of each verdict; rows sum to one, and the columns of a data
+            frame are named after the verdicts. Or the log-probs of the verdict token as the server
+            lists them (`verdict_distribution`).
         verdicts : array (n,)
             The verdict each response deserves.
         sample_weight : array (n,), optional
@@ -108,7 +111,7 @@ class VerdictCalibrator:
         p = self._check(distribution)
         truth = label_array(verdicts, "verdicts")
         if truth.shape != (len(p),):
-            raise CJEError("verdicts must hold one label a response", value=truth.shape)
+            raise CJEError("verdicts must hold one label per response", value=truth.shape)
         codes = lookup(truth, np.asarray(self.verdicts))
         w = check_weights("sample_weight", sample_weight, len(p))
         if self.reduction == "class-wise":
@@ -119,7 +122,9 @@ class VerdictCalibrator:
             self._top = fit_top_label(labels, scores, codes, p.shape[1], w, self.calibrator, few)
         return self
 
-    def _check(self, distribution: ArrayLike) -> FloatArray:
+    def _check(self, distribution: Any) -> FloatArray:
+        if _are_logprobs(distribution):
+            return verdict_distribution(distribution, self.verdicts).probability
         p = check_distribution(distribution, where="the judge's distribution")
         names = frame_names(distribution)
         order = None if names is None else same_order(names, self.verdicts)
@@ -138,7 +143,7 @@ class VerdictCalibrator:
             )
         return p
 
-    def calibrate(self, distribution: ArrayLike) -> FloatArray:
+    def calibrate(self, distribution: Any) -> FloatArray:
         """Calibrated distribution over the verdicts, (n, K)."""
         p = self._check(distribution)
         class_wise = self.reduction == "class-wise"
@@ -149,10 +154,19 @@ class VerdictCalibrator:
         labels, scores = top_class(p)
         return replace_top(p, labels, self._top.confidence(labels, scores))
 
-    def scores(self, distribution: ArrayLike) -> JudgeScores:
+    def scores(self, distribution: Any) -> JudgeScores:
         """Calibrated mean and variance of each response's verdict."""
         q = self.calibrate(distribution)
         q = q / q.sum(axis=1, keepdims=True)  # rounding must not leave [0, 1]
         mean = np.clip(q @ self.values, 0.0, 1.0)
         spread = (q * (self.values[None, :] - mean[:, None]) ** 2).sum(axis=1)
         return JudgeScores(mean, np.minimum(spread, mean * (1.0 - mean)))
+
+
+def _are_logprobs(distribution: Any) -> bool:
+    """Whether these are mappings from token to log-prob, one per response."""
+    return (
+        isinstance(distribution, Sequence)
+        and all(isinstance(entry, Mapping) for entry in distribution)
+        and len(distribution) > 0
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from cje.cli.analyze import analyze
+from cje.cli.classifier import app as classifier_app
 from cje.cli.demo import demo
 from cje.cli.doctor import doctor
 from cje.cli.ending import run_to_the_end
@@ -59,6 +60,7 @@ app.command()(status)
 app.command()(validate)
 app.add_typer(labels_app, name="labels")
 app.add_typer(survival_app, name="survival")
+app.add_typer(classifier_app, name="classifier")
 
 # Typer carries its own copy of click in newer releases and imports click in older ones: the base of
 # its errors is found through one it exports.

@@ -10,7 +10,12 @@ from cje.judges.base import BaseJudge
 from cje.judges.config import JudgeConfig
 from cje.judges.parsing import Parsed, parse_verdict
 from cje.judges.template import JudgeTemplate, load_template
-from cje.judges.verdict import Verdict, moments_from_logprobs, variance_from_interval
+from cje.judges.verdict import (
+    Verdict,
+    moments_from_logprobs,
+    variance_from_interval,
+    verdict_logprobs,
+)
 from cje.models import (
     JSON,
     BadOutputError,
@@ -110,16 +115,17 @@ class APIJudge(BaseJudge):
         return _accepted(answer)
 
     def _verdict(self, answer: Completion, parsed: Parsed) -> Verdict:
-        score, variance = parsed.value, None
+        score, variance, listed = parsed.value, None, None
         if self.config.variance == "logprobs":
             score, variance = moments_from_logprobs(answer, self.template, parsed.value)
+            listed = verdict_logprobs(answer, self.template, parsed.value)
         elif self.config.variance == "interval":
             if parsed.interval is None:
                 raise BadOutputError(
                     "judge: the answer states no interval", reason="no_interval", raw=answer.text
                 )
             variance = variance_from_interval(parsed.interval)
-        return Verdict(score, answer.text, parsed.by, variance, answer.usage)
+        return Verdict(score, answer.text, parsed.by, variance, answer.usage, listed)
 
     # what is asked for --------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 from cje.data.judge_score import MAX_VARIANCE, JudgeScore
 from cje.errors import CJEError
 from cje.judges.template import JudgeTemplate
+from cje.kernels.arrays import FloatArray
 from cje.models import JSON, BadOutputError, Completion, Usage
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "combine_verdicts",
     "moments_from_logprobs",
     "variance_from_interval",
+    "verdict_logprobs",
 ]
 
 VarianceMethod = Literal["samples", "logprobs", "interval", "none"]
@@ -41,6 +43,9 @@ class Verdict:
     parsed_by : {"structured", "tolerant", "computed"}
     variance : float or None
         This judgement's own variance, where its method gives one.
+    token_logprobs : mapping token -> log-prob, or None
+        The verdict token's alternatives as the server listed them, where log-probs were asked for;
+        `cje.classification.VerdictCalibrator` calibrates them.
     """
 
     score: float
@@ -48,6 +53,7 @@ class Verdict:
     parsed_by: Literal["structured", "tolerant", "computed"] = "computed"
     variance: float | None = None
     usage: Usage = field(default_factory=Usage)
+    token_logprobs: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         JudgeScore(self.score, self.variance or 0.0)  # one place checks the ranges
@@ -59,13 +65,14 @@ class Verdict:
             "parsed_by": self.parsed_by,
             "variance": self.variance,
             "usage": self.usage.to_json(),
+            "token_logprobs": None if self.token_logprobs is None else dict(self.token_logprobs),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, JSON]) -> Verdict:
         return cls(
             data["score"], data["raw"], data["parsed_by"], data["variance"],
-            Usage.from_json(data["usage"]),
+            Usage.from_json(data["usage"]), data.get("token_logprobs"),
         )  # fmt: skip
 
 
@@ -76,6 +83,7 @@ class JudgedScore:
     score: JudgeScore
     method: VarianceMethod
     n_verdicts: int
+    token_logprobs: tuple[Mapping[str, float], ...] = ()
 
 
 def combine_verdicts(verdicts: Sequence[Verdict], method: VarianceMethod) -> JudgedScore:
@@ -92,12 +100,20 @@ def combine_verdicts(verdicts: Sequence[Verdict], method: VarianceMethod) -> Jud
     own = np.array([verdict.variance or 0.0 for verdict in verdicts])
     mean = min(1.0, max(0.0, math.fsum(scores.tolist()) / len(scores)))
     spread = 0.0 if method == "none" else float(scores.var(ddof=0) + own.mean())
-    return JudgedScore(JudgeScore(mean, min(spread, MAX_VARIANCE)), method, len(verdicts))
+    listed = tuple(v.token_logprobs for v in verdicts if v.token_logprobs is not None)
+    return JudgedScore(JudgeScore(mean, min(spread, MAX_VARIANCE)), method, len(verdicts), listed)
 
 
 def variance_from_interval(interval: tuple[float, float]) -> float:
     """Variance of a normal whose central 90% is the stated interval."""
     return min(MAX_VARIANCE, ((interval[1] - interval[0]) / (2.0 * _Z90)) ** 2)
+
+
+def verdict_logprobs(
+    answer: Completion, template: JudgeTemplate, stated: float
+) -> Mapping[str, float]:
+    """Log-probs of the verdict token's alternatives, which `moments_from_logprobs` reads."""
+    return _verdict_entry(answer, template, stated)[0]
 
 
 def moments_from_logprobs(
@@ -109,6 +125,15 @@ def moments_from_logprobs(
     two tokens, neither is it); the probabilities of its alternatives are renormalised over those
     on the declared scale.
     """
+    _, x, p = _verdict_entry(answer, template, stated)
+    mean = float(p @ x)
+    return min(1.0, mean), min(MAX_VARIANCE, float(p @ (x - mean) ** 2))
+
+
+def _verdict_entry(
+    answer: Completion, template: JudgeTemplate, stated: float
+) -> tuple[Mapping[str, float], FloatArray, FloatArray]:
+    """The verdict token's alternatives; values and probabilities of those on the scale."""
     for token_text, entry in zip(reversed(answer.tokens or ()), reversed(answer.top), strict=False):
         chosen = _token_value(token_text, template)
         if chosen is None or not math.isclose(chosen, stated, abs_tol=1e-9):
@@ -120,9 +145,8 @@ def moments_from_logprobs(
                 values.append(value)
                 weights.append(math.exp(logprob))
         if values and sum(weights) > 0.5:
-            x, p = np.array(values), np.array(weights) / sum(weights)
-            mean = float(p @ x)
-            return min(1.0, mean), min(MAX_VARIANCE, float(p @ (x - mean) ** 2))
+            finite = {t: float(v) for t, v in entry.items() if math.isfinite(v)}
+            return finite, np.array(values), np.array(weights) / sum(weights)
     raise BadOutputError(
         "judge: the verdict is not one token with known alternatives", reason="no_verdict_token",
         raw=answer.text, hint="use a whole-number scale of one token, or variance: samples",
