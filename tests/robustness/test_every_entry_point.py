@@ -25,7 +25,10 @@ MADE_ELSEWHERE = {
         "CalibrationResult", "CrossFittedRewardModel", "ModeSelection", "OracleSliceConfig",
         "RewardModel",
     },
-    "cje.classification": {"Assessment", "CalibrationTest", "CorpDecomposition", "NullReference"},
+    "cje.classification": {
+        "Assessment", "CalibrationTest", "ClassRow", "ClassifierCheck", "CorpDecomposition",
+        "NullReference", "SubgroupAssessment",
+    },
     "cje.data": {"Strings"},
     "cje.diagnostics": {
         "CalibrationFit", "GateThresholds", "JudgeBias", "LabellingTest", "RaterAgreement",

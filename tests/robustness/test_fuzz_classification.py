@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,6 +102,56 @@ def test_verdict_calibrator(data: Any, n: int) -> None:
     holds_rule(work, refusals=SKLEARN)
 
 
+@fuzz(60)
+@given(st.data(), sizes)
+def test_subgroups_classes_and_comparisons(data: Any, n: int) -> None:
+    y, p = data.draw(st.just(np.arange(n) % 2) | columns(n)), data.draw(columns(n))
+    by = data.draw(st.sampled_from([np.arange(n) % 2, ["a"] * n, None, []]))
+    holds_rule(lambda: c.assess_subgroups(c.brier_score, y, p, by, n_draws=5).parts)
+    groups = data.draw(st.sampled_from([None, np.arange(n) // 2, ["g"] * n, [None] * n]))
+    holds_rule(lambda: c.assess(c.expected_calibration_error, y, p, groups=groups, n_draws=5))
+    both = {"a": p, "b": np.full(n, 0.5)}
+    holds_rule(
+        lambda: c.compare_calibration(c.expected_calibration_error, y, both, groups=groups).values
+    )
+    matrix = data.draw(probabilities(n))
+    labels = data.draw(st.sampled_from([np.arange(n) % 3, np.zeros(n), ["a"] * n]))
+    holds_rule(lambda: [row.ece for row in c.class_table(labels, matrix, n_draws=3)])
+
+
+@fuzz(100)
+@given(st.data(), sizes)
+def test_recalibration_maps_displays_and_checks(data: Any, n: int) -> None:
+    y, p = data.draw(st.just(np.arange(n) % 2) | columns(n)), data.draw(columns(n))
+
+    sound = data.draw(sound_columns(n))
+
+    def mapped() -> Any:
+        frame = pl.DataFrame({"label": np.arange(n) % 2, "probability": sound})
+        return c.RecalibrationMap.from_json(c.check_predictions(frame).map.to_json()).predict(p)
+
+    holds_rule(mapped)
+    holds_rule(lambda: c.ReliabilityDisplay.from_predictions(y, p).curve.observed)
+    plt.close("all")
+    holds_rule(lambda: c.calibration_scorer(data.draw(st.sampled_from([c.brier_score, p, None]))))
+
+
+@fuzz()
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["a", " B", "c.", "other", ""]),
+            st.floats(max_value=1.0) | st.sampled_from([None, "x", -0.5, -3.0]),
+            max_size=4,
+        )
+        | st.none(),
+        max_size=4,
+    )
+)
+def test_verdict_distribution(listed: Any) -> None:
+    holds_rule(lambda: c.verdict_distribution(listed, ["a", "b", "c"]))
+
+
 CALIBRATORS = [
     c.BetaCalibrator, c.CenteredIsotonicCalibrator, c.HistogramCalibrator, c.IsotonicCalibrator,
     c.SigmoidCalibrator, c.TemperatureCalibrator, c.VennAbersCalibrator,
@@ -117,7 +169,8 @@ def test_binary_calibrators(calibrator: Any, data: Any, n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [c.TopLabelCalibrator, c.ConfidenceCalibrator, c.ClassWiseCalibrator]
+    "kind",
+    [c.TopLabelCalibrator, c.ConfidenceCalibrator, c.ClassWiseCalibrator, c.SoftmaxCalibrator],
 )
 @fuzz()
 @given(data=st.data(), n=sizes)
@@ -131,7 +184,8 @@ def test_multiclass_calibrators(kind: Any, data: Any, n: int) -> None:
 
     def work() -> Any:
         x = np.column_stack([feature, feature]) if np.ndim(feature) == 1 else feature
-        model = kind(base, calibrator=method, cv=data.draw(st.sampled_from([2, 5])))
+        how = {"method": "vector"} if kind is c.SoftmaxCalibrator else {"calibrator": method}
+        model = kind(base, cv=data.draw(st.sampled_from([2, 5])), **how)
         made = model.fit(x, y).predict_proba(x)
         np.testing.assert_allclose(made.sum(axis=1), 1.0, rtol=1e-9)
         return made

@@ -26,7 +26,8 @@ from cje.classification.subgroups import (
     class_table,
 )
 from cje.errors import CJEError
-from cje.findings import Finding, Severity
+from cje.findings import Finding
+from cje.findings.metrics import FEW_PREDICTIONS, MISCALIBRATED, SUBGROUP_MISCALIBRATED
 from cje.inference.curve import CalibrationCurve
 from cje.report import Report
 
@@ -34,8 +35,12 @@ __all__ = ["ClassifierCheck", "check_predictions"]
 
 _BINARY: tuple[Metric, ...] = (expected_calibration_error, rms_calibration_error, brier_score)
 _TOP: tuple[Metric, ...] = (top_label_ece, confidence_ece, top_label_rms_error)
-_READERS: dict[str, Any] = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".jsonl": pl.read_ndjson,
-            ".ndjson": pl.read_ndjson}  # fmt: skip
+_READERS: dict[str, Any] = {
+    ".csv": pl.read_csv,
+    ".parquet": pl.read_parquet,
+    ".jsonl": pl.read_ndjson,
+    ".ndjson": pl.read_ndjson,
+}
 
 
 _CLASS_HEADER = "class               rows  accuracy  confidence     ECE  ECE interval"
@@ -212,37 +217,18 @@ def _findings(
     first: Assessment, parts: SubgroupAssessment | None, classes: list[ClassRow], level: float
 ) -> list[Finding]:
     found = []
-    name = first.metric.replace("_", " ")
     if first.null.p_value < 1.0 - level:
         found.append(
-            Finding(
-                "miscalibrated",
-                f"{name} is {first.value:.3f}; a calibrated model would score "
-                f"{first.null.mean:.3f} on these rows (p = {first.null.p_value:.2g})",
-                Severity.WARNING,
-                "recalibrate on held-out rows: --map saves the map",
+            MISCALIBRATED.finding(
+                metric=first.metric.replace("_", " "), value=first.value, null=first.null.mean,
+                p_value=first.null.p_value,
             )
-        )
+        )  # fmt: skip
     for part, p_value in ({} if parts is None else parts.adjusted).items():
         if p_value < 1.0 - level:
-            found.append(
-                Finding(
-                    "subgroup-miscalibrated",
-                    f"miscalibrated (adjusted p = {p_value:.2g})",
-                    Severity.WARNING,
-                    "recalibrate this subgroup on rows of its own",
-                    str(part),
-                )
-            )
-    few = [str(row.label) for row in classes if row.count < 20]
+            found.append(SUBGROUP_MISCALIBRATED.finding(str(part), p_value=p_value))
+    least = int(FEW_PREDICTIONS.thresholds["rows"])
+    few = [str(row.label) for row in classes if row.count < least]
     if few:
-        found.append(
-            Finding(
-                "few-predictions",
-                f"classes predicted in fewer than 20 rows: {', '.join(few)}; their curves and "
-                "values say little, and they share one recalibration map",
-                Severity.INFO,
-                "collect more rows of these classes",
-            )
-        )
+        found.append(FEW_PREDICTIONS.finding(classes=", ".join(few), least=least))
     return found

@@ -28,6 +28,28 @@ CONFIDENCE_RAISED = Rule(
     "A leading class has at least 1/K of the probability.",
     (Severity.INFO,),
 )
+MISCALIBRATED = Rule(
+    "miscalibrated",
+    "{metric} is {value:.3f}; a calibrated model would score {null:.3f} on these rows "
+    "(p = {p_value:.2g})",
+    "recalibrate on held-out rows: cje classifier check --map FILE saves the map",
+    "The classifier's probabilities are not the frequencies observed.",
+)
+SUBGROUP_MISCALIBRATED = Rule(
+    "subgroup-miscalibrated",
+    "miscalibrated (p = {p_value:.2g}, adjusted for the number of subgroups)",
+    "recalibrate this subgroup on rows of its own",
+    "The classifier is miscalibrated in one part of the data.",
+)
+FEW_PREDICTIONS = Rule(
+    "few-predictions",
+    "classes predicted in fewer than {least} rows: {classes}; their values are noisy, and they "
+    "share one recalibration map",
+    "collect more rows of these classes",
+    "A class is predicted too rarely to be assessed by itself.",
+    (Severity.INFO,),
+    thresholds={"rows": 20},
+)
 CENSORING_DEPENDS_ON_RISK = Rule(
     "censoring-depends-on-risk",
     "{metric} assumes censoring independent of the covariates, but censoring before the horizon "
