@@ -67,7 +67,7 @@ def verdict_distribution(
     --------
     >>> listed = {"4": -0.2231, "5": -1.8971, " 4": -5.0, "The": -6.0}
     >>> verdict_distribution([listed], [1, 2, 3, 4, 5]).probability.round(3).tolist()
-    [[0.002, 0.002, 0.002, 0.842, 0.151]]
+    [[0.003, 0.003, 0.003, 0.837, 0.156]]
     """
     spelled = {_spelling(text_of(verdict)): k for k, verdict in enumerate(verdicts)}
     if len(spelled) != len(verdicts) or len(spelled) < 2:
