@@ -42,7 +42,7 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
             for _ in range(5):
                 start = time.perf_counter()
                 ours = analyze_dataset(
-                    logged_data_path=sample / "logged.jsonl",
+                    logged_data=sample / "logged.jsonl",
                     fresh_draws_dir=sample / "fresh_draws",
                     estimator="stacked-dr",
                 )

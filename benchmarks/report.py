@@ -42,7 +42,7 @@ def logged(n_rows: int) -> EstimationResult:
     """Three target policies weighed from a log."""
     targets = {"near": 0.85, "middle": 0.5, "far": 0.2}
     made = simulate.logged_with_logprobs(n_rows, min(n_rows // 4, 2_000), targets=targets, seed=1)
-    return analyze_dataset(logged_data_path=with_text(made.dataset))
+    return analyze_dataset(logged_data=with_text(made.dataset))
 
 
 def forgetful(result: EstimationResult) -> str:

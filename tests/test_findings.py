@@ -124,7 +124,7 @@ def test_doctor_analyze_and_the_class_find_the_same_on_a_log(overlap: float, ske
     ).dataset
     data = _skewed(data) if skewed else data
     doctor = examine(data).findings
-    used = analyze_dataset(logged_data_path=data).findings
+    used = analyze_dataset(logged_data=data).findings
     alone = find_estimator("calibrated-ips").build(logged=data).fit_and_estimate().findings
     assert _said(alone) == _said(used)
     of_doctor_only = {"judge-bias", "labels-depend-on", "one-row"}

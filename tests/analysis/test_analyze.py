@@ -194,7 +194,7 @@ def test_calibration_file_and_logged_labels_teach_the_judge(tmp_path: Path) -> N
     frame = _frame()
     frame.filter(pl.col("oracle_label").is_not_null()).write_csv(tmp_path / "labelled.csv")
     bare = frame.with_columns(oracle_label=pl.lit(None, dtype=pl.Float64))
-    result = analyze_dataset(bare, calibration_data_path=tmp_path / "labelled.csv")
+    result = analyze_dataset(bare, calibration_data=tmp_path / "labelled.csv")
     assert result.estimator == "direct"
     assert result.metadata["borrowed"] == ["base", "candidate_1"]
     assert {f.code for f in result.findings} >= {"borrowed-calibration"}
@@ -217,12 +217,12 @@ def test_any_estimator_answers_by_subgroup() -> None:
     sim = simulate.logged_with_logprobs(600, 200, seed=1, targets={"t": 0.7})
     group = ["even" if code % 2 == 0 else "odd" for code in sim.dataset.prompt_id.codes]
     logged = sim.dataset.with_columns(domain=group)
-    result = analyze_dataset(logged_data_path=logged, estimator="snips", by="domain")
+    result = analyze_dataset(logged_data=logged, estimator="snips", by="domain")
     part = result.subgroups["domain"]
     assert set(part.policies) == {"t | even", "t | odd"}
     assert part.influence.n_clusters == 600
     only = analyze_dataset(
-        logged_data_path=logged.select(np.array([g == "odd" for g in group])), estimator="snips"
+        logged_data=logged.select(np.array([g == "odd" for g in group])), estimator="snips"
     )
     assert part.estimates[part.policies.index("t | odd")] == pytest.approx(only.estimates[0])
 
@@ -378,7 +378,7 @@ def test_labels_that_are_logged_and_fresh_are_one_set_of_labels(arena: Path) -> 
     """The logged rows are base's fresh draws; counting both doubled the labels."""
     alone = analyze_dataset(fresh_draws_dir=arena / "fresh_draws")
     both = analyze_dataset(
-        fresh_draws_dir=arena / "fresh_draws", logged_data_path=arena / "logged.jsonl"
+        fresh_draws_dir=arena / "fresh_draws", logged_data=arena / "logged.jsonl"
     )
     np.testing.assert_allclose(both.ci(), alone.ci(), atol=1e-12)
     assert (
@@ -386,3 +386,21 @@ def test_labels_that_are_logged_and_fresh_are_one_set_of_labels(arena: Path) -> 
         == alone.diagnostics["calibration_fit"]["n_labels"]
     )
     assert "copied-labels" in {f.code for f in both.findings}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("logged_data_path", "logged_data"), ("calibration_data_path", "calibration_data")],
+)
+def test_an_argument_under_its_old_name_warns_and_still_works(old: str, new: str) -> None:
+    sim = simulate.logged_with_logprobs(300, 120, targets={"t": 0.7}, seed=2)
+    fresh = {} if new == "logged_data" else {"fresh_draws_data": sim.fresh}
+    with pytest.warns(DeprecationWarning, match=f"now called '{new}'"):
+        warned = analyze_dataset(**fresh, **{old: sim.dataset})
+    again = analyze_dataset(**fresh, **{new: sim.dataset})
+    np.testing.assert_array_equal(warned.estimates, again.estimates)
+
+
+def test_an_argument_under_both_names_is_refused() -> None:
+    with pytest.raises(TypeError, match="old name"):
+        analyze_dataset(logged_data="a.jsonl", logged_data_path="b.jsonl")

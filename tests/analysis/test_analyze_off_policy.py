@@ -51,9 +51,7 @@ def test_every_off_policy_estimator_runs_from_files_and_survives_json(
 ) -> None:
     logged, fresh = files
     needs_fresh = REGISTRY[name].needs == "both"
-    result = analyze_dataset(
-        fresh if needs_fresh else None, logged_data_path=logged, estimator=name
-    )
+    result = analyze_dataset(fresh if needs_fresh else None, logged_data=logged, estimator=name)
     assert result.metadata["target_policies"] == ["near", "far"]
     again = EstimationResult.from_json(result.to_json())
     assert again.ci() == result.ci()
@@ -74,8 +72,8 @@ def test_labels_from_a_file_of_their_own_join_the_logged_rows(
     rows.select("prompt_id", "oracle_label").drop_nulls().write_csv(labels)
     bare = tmp_path / "bare.jsonl"
     rows.drop("oracle_label").write_ndjson(bare)
-    joined = analyze_dataset(logged_data_path=bare, labels=labels, on="prompt_id")
-    whole = analyze_dataset(logged_data_path=logged)
+    joined = analyze_dataset(logged_data=bare, labels=labels, on="prompt_id")
+    whole = analyze_dataset(logged_data=logged)
     np.testing.assert_allclose(joined.estimates, whole.estimates, atol=1e-12)
 
 
@@ -85,7 +83,7 @@ def test_covariates_reach_the_calibration(files: tuple[Path, Path]) -> None:
     plain, helped = (
         analyze_dataset(
             fresh,
-            logged_data_path=logged,
+            logged_data=logged,
             estimator="dr-cpo",
             covariates=covariates,
             estimator_options=options,
@@ -100,9 +98,7 @@ def test_calibration_data_an_estimator_cannot_use_are_not_ignored(
 ) -> None:
     logged, fresh = files
     with pytest.raises(CJEError, match="no use for further calibration data"):
-        analyze_dataset(
-            fresh, logged_data_path=logged, calibration_data_path=logged, estimator="tmle"
-        )
+        analyze_dataset(fresh, logged_data=logged, calibration_data=logged, estimator="tmle")
 
 
 def test_a_refusal_within_a_subgroup_stays_on_its_value_and_a_tiny_level_costs_only_itself() -> (
@@ -111,9 +107,7 @@ def test_a_refusal_within_a_subgroup_stays_on_its_value_and_a_tiny_level_costs_o
     sim = simulate.logged_with_logprobs(900, 300, seed=1, targets={"near": 0.9, "far": 0.002})
     sizes = ["a"] * 500 + ["b"] * 390 + ["tiny"] * 10
     logged = sim.dataset.with_columns(domain=sizes)
-    part = analyze_dataset(logged_data_path=logged, estimator="snips", by="domain").subgroups[
-        "domain"
-    ]
+    part = analyze_dataset(logged_data=logged, estimator="snips", by="domain").subgroups["domain"]
     assert part.policies == ("near | a", "far | a", "near | b", "far | b")
     assert set(part.refused()) == {"far | a", "far | b"}
     left = [f for f in part.findings if f.code == "subgroup-left-out"]

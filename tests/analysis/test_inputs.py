@@ -53,7 +53,7 @@ def test_a_dict_of_columns_may_hold_log_probs_by_policy() -> None:
         "base_policy_logprob": np.full(n, -5.0),
         "target_policy_logprobs": [{"t": -5.0 + x} for x in rng.normal(0, 0.2, n)],
     }
-    assert analyze_dataset(logged_data_path=columns).policies == ("t",)
+    assert analyze_dataset(logged_data=columns).policies == ("t",)
 
 
 def test_columns_of_different_lengths_are_named() -> None:
@@ -91,7 +91,7 @@ def test_an_unknown_option_is_told_with_those_there_are(
 def test_options_passed_on_to_a_base_class_are_known() -> None:
     data = simulate.logged_with_logprobs(300, 100, seed=1, targets={"clone": 0.8}).dataset
     result = analyze_dataset(
-        logged_data_path=data,
+        logged_data=data,
         estimator="snips",
         estimator_options={"log_ratio_shift": True, "n_folds": 4, "same_as_logging": "clone"},
     )
@@ -108,7 +108,7 @@ def test_same_as_logging_takes_one_name_and_knows_the_targets() -> None:
 
     def run(name: Any) -> Any:
         return analyze_dataset(
-            logged_data_path=rows, estimator="snips", estimator_options={"same_as_logging": name}
+            logged_data=rows, estimator="snips", estimator_options={"same_as_logging": name}
         )
 
     assert run("clone").policies == ("clone",)

@@ -35,7 +35,7 @@ def _logged(rare: int = 3) -> tuple[Dataset, Dataset]:
 @pytest.fixture(scope="module")
 def off_policy() -> EstimationResult:
     logged, fresh = _logged()
-    return analyze_dataset(fresh, logged_data_path=logged, estimator="dr-cpo", by="domain")
+    return analyze_dataset(fresh, logged_data=logged, estimator="dr-cpo", by="domain")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_the_command_prints_the_findings_of_subgroups(
 def test_a_level_only_one_source_or_policy_has_is_told() -> None:
     logged, fresh = _logged(rare=0)
     few = fresh.select(np.array([name == "y" for name in fresh.groups["domain"].decode()]))
-    part = analyze_dataset(few, logged_data_path=logged, estimator="dr-cpo", by="domain")
+    part = analyze_dataset(few, logged_data=logged, estimator="dr-cpo", by="domain")
     told = {f.subject: f.message for f in part.all_findings() if f.code == "subgroup-left-out"}
     assert "in the fresh draws" in told["domain=x"]
     data = simulate.policies_on_shared_prompts(300, 2, 100, seed=1).dataset
@@ -157,7 +157,7 @@ def test_a_level_with_a_bar_in_its_name_stays_whole(estimator: str) -> None:
         return data.with_columns(domain=names)
 
     result = analyze_dataset(
-        barred(fresh), logged_data_path=barred(logged), estimator=estimator, by="domain"
+        barred(fresh), logged_data=barred(logged), estimator=estimator, by="domain"
     )
     frame = result.to_frame().filter(pl.col("column") == "domain")
     assert set(frame["policy"]) == {"t", "u"}

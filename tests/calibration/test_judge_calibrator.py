@@ -30,8 +30,8 @@ ARCH = np.clip(4 * SCORES * (1 - SCORES) + 0.1 * RNG.standard_normal(400), 0, 1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("cls", [JudgeCalibrator, FlexibleCalibrator])
 def test_scikit_learn_contract(cls: type) -> None:
-    # fit_transform returns a CalibrationResult, as the seed has it: the checks that call it
-    # cannot pass. All others must.
+    # fit_transform returns a CalibrationResult, as in the founding document: the checks that
+    # call it cannot pass. All others must.
     by_design = {"check_fit_score_takes_y", "check_pipeline_consistency"}
     results = check_estimator(cls(), on_fail=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}

@@ -17,7 +17,7 @@ from cje.errors import CJEError
 
 
 def by_bisection(weights: np.ndarray) -> np.ndarray:
-    """The mean-one projection as the seed describes it: bisection on a multiplier."""
+    """The mean-one projection as the founding document describes it: bisection on a multiplier."""
     w = weights / weights.mean()
 
     def project(shift: float) -> np.ndarray:

@@ -79,7 +79,7 @@ def test_a_run_and_analyze_dataset_agree_to_the_last_bit(
     both = name not in ("calibrated-ips", "snips")
     found = analyze_dataset(
         fresh if both else None,
-        logged_data_path=logged,
+        logged_data=logged,
         estimator=name,
         seed=config.seed,
         level=config.estimation.level,

@@ -43,7 +43,7 @@ def direct() -> EstimationResult:
 def logged() -> EstimationResult:
     targets = {"near": 0.85, "far": 0.03}
     made = simulate.logged_with_logprobs(1500, 400, targets=targets, seed=4)
-    return analyze_dataset(logged_data_path=made.dataset)
+    return analyze_dataset(logged_data=made.dataset)
 
 
 def sections(result: EstimationResult) -> dict[str, object]:

@@ -135,7 +135,7 @@ def test_a_refused_baseline_leaves_no_candidate_with_a_verdict() -> None:
 def test_off_policy_values_a_gate_refused_are_in_no_output() -> None:
     targets = {"near": 0.85, "far": 0.03}
     made = simulate.logged_with_logprobs(1500, 400, targets=targets, seed=4)
-    result = analyze_dataset(logged_data_path=made.dataset)
+    result = analyze_dataset(logged_data=made.dataset)
     assert set(result.refused()) == {"far"}
     value = result.refused_values()["far"]["estimate"]
     page, text = result.to_html(), result.summary()

@@ -1,4 +1,4 @@
-"""Scores, calibration and gamma: what the seed promises, and what bad input does."""
+"""Scores, calibration and gamma: what the founding document promises, and what bad input does."""
 
 from __future__ import annotations
 

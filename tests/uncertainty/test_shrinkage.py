@@ -67,12 +67,12 @@ def test_lambda_follows_the_derived_formula_before_its_guards() -> None:
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=30, deadline=None)
-def test_renaming_good_and_bad_changes_nothing_unlike_the_seeds_formula(seed: int) -> None:
+def test_renaming_good_and_bad_changes_nothing_unlike_the_published_formula(seed: int) -> None:
     w, r, v = _data(200, seed)
     assert compute_optimal_shrinkage(w, r, v) == pytest.approx(
         compute_optimal_shrinkage(w, 1.0 - r, v), abs=1e-9
     )
-    # The seed's covariance changes sign, so one of the two is cut to zero.
+    # The published covariance changes sign, so one of the two is cut to zero.
     assert min(covariance_shrinkage(w, r, v), covariance_shrinkage(w, 1.0 - r, v)) == 0.0
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
 from cje.analysis.inputs import check_options, read_source
 from cje.analysis.skips import skip_findings
@@ -38,12 +39,13 @@ class _Inputs:
         return sum(part.n_labelled for part in parts if part is not None)
 
 
+@renamed_arguments(logged_data_path="logged_data", calibration_data_path="calibration_data")
 def analyze_dataset(
     fresh_draws_data: Any = None,
     *,
     fresh_draws_dir: str | Path | None = None,
-    logged_data_path: Any = None,
-    calibration_data_path: Any = None,
+    logged_data: Any = None,
+    calibration_data: Any = None,
     estimator: str = "auto",
     by: str | Sequence[str] = (),
     baseline: str | None = None,
@@ -74,9 +76,9 @@ def analyze_dataset(
         Judged responses of the policies, labels on a slice.
     fresh_draws_dir : path, optional
         A folder with one file per policy, in place of `fresh_draws_data`.
-    logged_data_path : path, frame or Dataset, optional
+    logged_data : path, frame or Dataset, optional
         Logged rows with log-probs under the target policies, for the off-policy estimators.
-    calibration_data_path : path, frame or Dataset, optional
+    calibration_data : path, frame or Dataset, optional
         Further labelled rows to calibrate the judge on; they belong to no policy of interest.
     estimator : str
         A name from `cje.estimators.REGISTRY`. ``"auto"``: ``direct`` with fresh draws (``naive``
@@ -144,12 +146,12 @@ def analyze_dataset(
     inputs = _Inputs(
         fresh,
         read_source(
-            logged_data_path,
+            logged_data,
             groups=columns if off_policy else (),
             **reading,
             **(joined if fresh is None else {}),
         ),
-        read_source(calibration_data_path, **reading),
+        read_source(calibration_data, **reading),
     )
     entry = _choose(estimator, inputs)
     targets = () if inputs.logged is None else inputs.logged.target_policies
@@ -212,7 +214,7 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
     if inputs.fresh is None and inputs.logged is None:
         raise CJEError(
             "nothing to analyze",
-            hint="give fresh_draws_data, fresh_draws_dir or logged_data_path (on the command line: "
+            hint="give fresh_draws_data, fresh_draws_dir or logged_data (on the command line: "
             "DATA or --logged)",
         )
     if name == "auto":
@@ -229,16 +231,15 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
     if missing:
         needed = {
             "fresh": "fresh draws (fresh_draws_data or fresh_draws_dir; on the command line DATA)",
-            "logged": "logged data with log-probs (logged_data_path; --logged)",
-            "both": "logged data (logged_data_path; --logged) and fresh draws (fresh_draws_data; "
-            "DATA)",
+            "logged": "logged data with log-probs (logged_data; --logged)",
+            "both": "logged data (logged_data; --logged) and fresh draws (fresh_draws_data; DATA)",
         }[entry.needs]
         raise CJEError(f"the estimator '{name}' needs {needed}")
     if inputs.calibration is not None and entry.needs != "fresh":
         raise CJEError(
             f"the estimator '{name}' calibrates on the labelled logged rows and has no use for "
             "further calibration data",
-            hint="leave calibration_data_path (--calibration) out, or use the direct estimator",
+            hint="leave calibration_data (--calibration) out, or use the direct estimator",
         )
     return entry
 

@@ -1,4 +1,4 @@
-"""Top-label calibration of classifiers and calibration metrics (seed 004).
+"""Top-label calibration of classifiers and calibration metrics.
 
 Names load on first use: the metrics need NumPy and SciPy alone, the estimators scikit-learn.
 """

@@ -117,8 +117,8 @@ def analyze(
     result = analyze_dataset(
         source,
         **reading_options(field, policy_column, label_map, sheet),
-        logged_data_path=logged,
-        calibration_data_path=calibration,
+        logged_data=logged,
+        calibration_data=calibration,
         labels=labels,
         on=on or None,
         estimator=estimator,

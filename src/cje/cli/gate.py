@@ -103,7 +103,7 @@ def gate(
         **reading_options(field, policy_column, label_map, sheet),
         labels=labels,
         on=on or None,
-        calibration_data_path=calibration,
+        calibration_data=calibration,
         covariates=covariate or (),
         by=by or (),
         baseline=baseline,

@@ -1,4 +1,4 @@
-"""From prompts to estimates: stages, store, executors (seed 002)."""
+"""From prompts to estimates: stages, store, executors."""
 
 from __future__ import annotations
 

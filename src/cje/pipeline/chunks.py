@@ -165,8 +165,8 @@ def find_chunk(work_dir: str | Path, store: CallStore, stage: str, name: str) ->
 class RowStream:
     """The output of a stage: chunks on disk, read one at a time.
 
-    It stands where the seed's code passes a list of rows; iterating gives the rows in order without
-    ever holding more than one chunk.
+    It takes the place of the founding document's list of rows; iterating gives the rows in
+    order and never holds more than one chunk.
     """
 
     work_dir: Path

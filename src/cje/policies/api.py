@@ -205,7 +205,7 @@ class APIPolicyRunner:
         return self._teacher_forcing_logprob(context, response)
 
     def _teacher_forcing_logprob(self, context: str, response: str) -> float:
-        """The seed's name for what `log_prob` does."""
+        """The founding document's name for `log_prob`."""
         return run_sync(self.alog_prob(context, response)).value
 
     async def ascore_tokens(

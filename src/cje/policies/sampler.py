@@ -127,7 +127,7 @@ class MultiTargetSampler:
         return np.array(rows, dtype=np.float64).reshape(len(calls), self.K)
 
     def log_prob(self, contexts: Sequence[str], responses: Sequence[str]) -> FloatArray:
-        """The seed's name for `logp_matrix`; the responses are needed, as nothing is sampled."""
+        """The founding document's name for `logp_matrix`; it scores given responses only."""
         return self.logp_matrix(contexts, responses)
 
     async def _row(self, index: int, context: str, response: str) -> list[float]:

@@ -32,7 +32,7 @@ class UncertaintyEstimatorConfig:
     shrinkage_method : {"optimal", "adaptive", "fixed", "covariance"}
         ``optimal`` minimises variance plus squared bias; ``adaptive`` goes on until the effective
         sample size reaches `min_ess_ratio`; ``fixed`` takes `fixed_shrinkage_lambda`;
-        ``covariance`` is the seed's formula, which is not optimal (see the docs).
+        ``covariance`` is the formula as published, which is not optimal (see the docs).
     fixed_shrinkage_lambda : float
     min_ess_ratio : float
         Effective sample size wanted by ``adaptive``, as a share of the rows.
@@ -42,7 +42,7 @@ class UncertaintyEstimatorConfig:
         q in ``g + w (R - q)``, used where fresh draws are given: the calibrated reward itself, a
         straight line in the score, or nothing.
     standard_error : {"once", "twice"}
-        ``once``: the influence function, which contains the judge's noise. ``twice``: the seed's
+        ``once``: the influence function, which contains the judge's noise. ``twice``: the published
         form, which adds ``E[w^2 v] / n`` to it; too wide wherever the influence has it already.
     compute_diagnostics : bool
         Attach an `UncertaintyReport` to every policy.

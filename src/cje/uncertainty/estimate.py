@@ -19,7 +19,7 @@ class VarianceDecomposition:
         Variance from which prompts and responses were sampled.
     judge : float
         Variance because the judge is not the oracle (with ``standard_error="twice"``: the term
-        the seed adds).
+        the published formula adds).
     reported : float
         ``E[w^2 v] / n``: what the judge's own (scaled) variances would say.
     """

@@ -1,4 +1,4 @@
-"""The judges under the seed's names: every score has a variance, and says where it came from."""
+"""The judges under the founding document's names: every score has a variance with its source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class UncertaintyJudgeConfig(JudgeConfig):
-    """`cje.judges.JudgeConfig` with the seed's spelling ``model_name`` for ``model``.
+    """`cje.judges.JudgeConfig` with the founding document's spelling ``model_name`` for ``model``.
 
     Examples
     --------

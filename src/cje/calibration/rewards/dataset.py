@@ -138,7 +138,7 @@ def calibrate_from_raw_data(
 
 
 def refuse_reward_field(judge_field: str) -> None:
-    """The seed's guard: raw scores must not be read from where calibrated ones are written."""
+    """The founding document's guard: raw scores are not read from where calibrated ones go."""
     if not isinstance(judge_field, str):
         raise CJEError("a field is named by text", value=judge_field)
     if judge_field in ("reward", "rewards"):

@@ -189,7 +189,7 @@ def variance_mixture(
     n_folds: int,
     ridge_lambda: float,
 ) -> FloatArray:
-    """The seed's rule: least variance of the influence terms, each centred out of fold.
+    """The published rule: least variance of the influence terms, each centred out of fold.
 
     Parameters
     ----------

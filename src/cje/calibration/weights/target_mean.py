@@ -170,7 +170,7 @@ def pav_blocks(
 
 
 def _pav_mean1_projection_sorted(w_sorted: FloatArray, *, increasing: bool = True) -> FloatArray:
-    """The seed's name for `mean_one_projection` of weights in index order, without ties."""
+    """`mean_one_projection` of weights in index order without ties, under its founding name."""
     return mean_one_projection(w_sorted, np.arange(len(w_sorted)), increasing=increasing)
 
 

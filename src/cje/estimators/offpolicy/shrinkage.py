@@ -16,7 +16,7 @@ With a bias (C not 0) lambda vanishes like 1/n and the estimate stays consistent
 stays put. Guards: no negative lambda, none beyond :math:`1/\max v` (where the expansion ends), and
 lambda is halved until the criterion itself, not its expansion, is better than at 0.
 
-The seed's :math:`Cov[w^2 v, w(r-\mu)]/E[w^2 v^2]` changes sign under :math:`r \to 1-r`, although
+The published :math:`Cov[w^2 v, w(r-\mu)]/E[w^2 v^2]` changes sign under :math:`r \to 1-r`, although
 that renaming of good and bad changes neither variance nor squared bias: it cannot be optimal. It is
 kept as `covariance_shrinkage`.
 """
@@ -130,7 +130,7 @@ def first_order_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: Arr
 
 
 def covariance_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: ArrayLike) -> float:
-    r"""The seed's :math:`Cov[w^2 v, w(r-\mu)] / E[w^2 v^2]`, cut at zero; kept by name only."""
+    r"""The published :math:`Cov[w^2 v, w(r-\mu)] / E[w^2 v^2]`, cut at zero; kept by name only."""
     w, r, v = checked_columns(weights, rewards, variances)
     top = float(w.max())
     w = w / top

@@ -24,7 +24,7 @@ __all__ = [
 ScenarioName = Literal["gaussian", "lognormal", "categorical", "heavy_censoring", "nonlinear"]
 ModelName = Literal["true_risk", "cox", "forest", "neural"]
 
-# Those of the founding document (docs/seeds.md, 003).
+# Those of the founding document (docs/founding_documents.md, 003).
 DEFAULT_SEEDS = [
     42, 123, 456, 789, 1011,
     2024, 2025, 2026, 3141, 2718,

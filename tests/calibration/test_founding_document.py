@@ -1,4 +1,4 @@
-"""Seed 000: every Python snippet runs as written, every row of its troubleshooting table holds."""
+"""Document 000: every Python snippet runs as written, its troubleshooting table holds."""
 
 import warnings
 

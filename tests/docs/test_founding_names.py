@@ -1,4 +1,4 @@
-"""Every name on the page of seed names resolves to something in the code."""
+"""Every name on the page of founding names resolves to something in the code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "seeds.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "founding_documents.md"
 ROW = re.compile(r"^\| (.+) \| `(cje[\w.]*)` \|$", re.MULTILINE)
 
 

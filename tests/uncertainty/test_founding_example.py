@@ -1,4 +1,4 @@
-"""The seed's usage example, as written, against a local OpenAI-compatible server."""
+"""The founding document's usage example, as written, against a local OpenAI-compatible server."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_seeds_example_runs_as_written(
     with TestServer(faults=Faults({"429-retry-after": 0.03, "non-score": 0.03})) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "local")
-        exec(EXAMPLE, scope)  # the seed's own text
+        exec(EXAMPLE, scope)  # the document's own text
         assert sum(server.app.answered.values()) == 40 * 5
     result = scope["result"]
     assert [p.name for p in result.rank_policies()] == ["GPT-4", "GPT-3.5", "Claude-3"]  # type: ignore[attr-defined]
