@@ -18,7 +18,8 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 from cje import classification as c
-from cje.classification import assessment
+from cje.classification.registry import ENTRIES
+from cje.classification.rows import Rows, check_rows
 
 LIMIT = 0.935
 SLOPES = {"perfect": 1.0, "slightly over": 0.8, "over": 0.4, "under": 2.0}
@@ -35,6 +36,7 @@ BINARY: dict[str, tuple[Any, dict[str, Any]]] = {
     "ks": (c.kolmogorov_smirnov_error, {}),
     "kuiper": (c.kuiper_error, {}),
     "brier": (c.brier_score, {}),
+    "rms": (c.rms_calibration_error, {}),
     "corp miscalibration": (c.corp_miscalibration, {}),
     "corp discrimination": (c.corp_discrimination, {}),
 }
@@ -43,6 +45,10 @@ MULTICLASS: dict[str, tuple[Any, dict[str, Any]]] = {
     "top-label ece": (c.top_label_ece, {}),
     "mean top-label ece": (c.mean_top_label_ece, {"n_bins": 5}),
     "class-wise ece": (c.class_wise_ece, {}),
+    "top-label rms": (c.top_label_rms_error, {}),
+    "class-wise rms": (c.class_wise_rms_error, {}),
+    "brier of all classes": (c.multiclass_brier_score, {}),
+    "log loss": (c.multiclass_log_loss, {}),
 }
 LARGE = 200_000
 
@@ -63,27 +69,38 @@ def _expectation(metric: Any, options: dict[str, Any], p: Any, chance: Any) -> f
     return float(metric(y, np.tile(p, (k, 1)), sample_weight=weight, **options))
 
 
-def _limits(metric: Any, y: Any, p: Any, options: dict[str, Any]) -> tuple[float, float]:
-    return assessment._ENTRIES[metric].limits(y, p, None, 0.95, **options)
+def _rows(metric: Any, y: Any, p: Any, groups: Any = None) -> Rows:
+    names = None if p.ndim == 1 else np.arange(p.shape[1])
+    return check_rows(ENTRIES[metric].kind, y, p, labels=names, groups=groups)
+
+
+def _drawn(chance: Any, rng: Any) -> Any:
+    return (chance.cumsum(axis=1) > rng.random(len(chance))[:, None]).argmax(axis=1)
 
 
 def _count(
     name: str, metric: Any, options: dict[str, Any], draw: Callable[[Any], tuple[Any, Any, Any]],
     truth: float | None, n_reps: int, rng: Any,
-) -> tuple[float, float, float, float]:  # fmt: skip
-    """Share of samples whose lower limit, and whose upper limit, is on the right side."""
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """Share of samples whose lower limit, and whose upper limit, is on the right side.
+
+    Then the mean limits, and the mean width over that of an oracle's +-1.96 standard deviations.
+    """
     below = above = 0
-    width = []
+    width, values = [], []
     for _ in range(n_reps):
         y, p, chance = draw(rng)
         # Equal-mass bins, and the bins that hold a row, are the sample's own; so is their truth.
         target = _expectation(metric, options, p, chance) if truth is None else truth
-        low, high = _limits(metric, y, p, options)
+        rows = _rows(metric, y, p)
+        low, high = ENTRIES[metric].limits(rows, 0.95, **options)
+        values.append(ENTRIES[metric].value(rows, **options))
         below += low <= target + 1e-9
         above += high >= target - 1e-9
         width.append((low, high))
     mean = np.mean(width, axis=0)
-    return below / n_reps, above / n_reps, float(mean[0]), float(mean[1])
+    ratio = float((mean[1] - mean[0]) / (3.92 * np.std(values)))
+    return below / n_reps, above / n_reps, float(mean[0]), float(mean[1]), ratio
 
 
 def binary_study(
@@ -128,7 +145,7 @@ def multiclass_study(
             def draw(rng: Any, slope: float = slope) -> Any:
                 score = logits(rng, n)
                 chance = softmax(slope * score, axis=1)
-                y = assessment._draw_classes(chance, rng)
+                y = _drawn(chance, rng)
                 return y, softmax(score, axis=1), chance
 
             result = _count(name, metric, options, draw, truth, n_reps, np.random.default_rng(1))
@@ -136,7 +153,7 @@ def multiclass_study(
 
 
 def _row(name: str, case: str, result: Any, truth: float | None) -> dict[str, Any]:
-    below, above, low, high = result
+    below, above, low, high, ratio = result
     target = "the sample's own" if truth is None else f"{truth:.4f}"
     return {
         "bar": f"coverage of {name} ({case})",
@@ -144,7 +161,7 @@ def _row(name: str, case: str, result: Any, truth: float | None) -> dict[str, An
         "limit": LIMIT,
         "ok": min(below, above) >= LIMIT,
         "note": f"lower {below:.3f}, upper {above:.3f}; truth {target}, "
-        f"mean interval [{low:.4f}, {high:.4f}]",
+        f"mean interval [{low:.4f}, {high:.4f}], {ratio:.2f} x the oracle's width",
     }
 
 
