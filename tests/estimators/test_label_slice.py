@@ -95,6 +95,17 @@ def test_a_prompt_logged_nine_times_counts_once(make):
     assert high - low < 0.12
 
 
+@pytest.mark.parametrize(("n_prompts", "refused"), [(600, False), (12_000, True)])
+def test_a_significant_gap_refuses_only_where_it_is_material(n_prompts, refused):
+    """The gap of -0.002 is a fifth of the standard error at 600 prompts, 0.9 of it at 12,000."""
+    sampler, _, _ = repeated(n_prompts)
+    result = SNIPSEstimator(sampler).fit_and_estimate()
+    (found,) = [f for f in result.findings if f.code == "calibration-does-not-carry-over"]
+    assert found.details["p_adjusted"] < 0.001
+    assert (found.severity == "refuse") is refused
+    assert bool(result.refused()) is refused
+
+
 def test_a_stack_with_tr_cpo_is_gated_as_tr_cpo_is():
     sim = simulate.logged_with_logprobs(2000, 60, seed=3, targets={"t": 0.05})
     sampler = PrecomputedSampler(sim.dataset)

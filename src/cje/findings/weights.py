@@ -104,9 +104,10 @@ CALIBRATION_DOES_NOT_CARRY_OVER = Rule(
     "policy",
     "use tr-cpo, or calibrated-ips with OracleSliceConfig(enable_augmentation=True), which weight "
     "the labels themselves; or improve the judge",
-    "The relation of label to score is different for the target.",
+    "The relation of label to score is different for the target: refused where the gap is both "
+    "highly significant and large beside the value's standard error, otherwise a warning.",
     (_WARN, _REFUSE),
-    {"p_value": 0.05, "refuse_p_value": 0.001},
+    {"p_value": 0.05, "refuse_p_value": 0.001, "standard_errors": 0.25},
 )
 LABEL_UNCERTAINTY_LEFT_OUT = Rule(
     "label-uncertainty-left-out",

@@ -408,9 +408,10 @@ class OffPolicyEstimator(ABC):
             findings += fresh_findings(problem, self.fresh_draws.n_labelled)
         label_weights, _ = self.label_weights(problem)
         findings += label_gate(problem, label_weights, thresholds)
-        findings += carry_over(
-            problem, label_weights, thresholds, self.sampler.dataset.oracle_scale.width
-        )
+        clusters = problem.cluster_names
+        spread = InfluenceEstimate(problem.logged.policies, fit.values, fit.components, clusters)
+        width = self.sampler.dataset.oracle_scale.width
+        findings += carry_over(problem, label_weights, thresholds, spread.standard_errors(), width)
         if fit.labels_apart and not self.oua_jackknife:
             findings.append(LABEL_UNCERTAINTY_LEFT_OUT.finding())
         return diagnostics, findings

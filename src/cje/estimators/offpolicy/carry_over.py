@@ -6,6 +6,7 @@ from cje.estimators.offpolicy.label_term import LabelTerm
 from cje.findings import Finding, Severity
 from cje.findings.weights import CALIBRATION_DOES_NOT_CARRY_OVER
 from cje.inference import LABELS, Component, InfluenceEstimate, holm
+from cje.kernels.arrays import FloatArray
 
 __all__ = ["carry_over_findings"]
 
@@ -15,6 +16,7 @@ def carry_over_findings(
     by_weight: LabelTerm,
     by_score: LabelTerm,
     usable: list[bool],
+    standard_errors: FloatArray,
     width: float = 1.0,
 ) -> list[Finding]:
     r"""Test :math:`E[W (Y - f(S))] = E[m(S) (Y - f(S))]` for every target.
@@ -24,6 +26,11 @@ def carry_over_findings(
     judge, or one that misses what distinguishes the target, makes it differ. The difference of the
     two cross-fitted parts is tested by t, Holm-adjusted over the targets; targets with too few
     effective labels (`usable` false) are not tested. `width` is that of the labels' scale.
+
+    The gap estimates the bias of the value. A significant one refuses the value only where it is
+    material beside the value's own standard error (`standard_errors`, labels on [0, 1]): a bias
+    of b standard errors leaves a 95% interval covering Phi(1.96 - b) - Phi(-1.96 - b), which is
+    94.3% at the limit b = 0.25. A smaller significant gap is a warning.
     """
     gap = by_weight.correction - by_score.correction
     moved = by_weight.jackknife(by_weight.residual) - by_score.jackknife(by_score.residual)
@@ -42,7 +49,8 @@ def carry_over_findings(
     for k, p in zip(tested, adjusted, strict=True):
         if p >= CALIBRATION_DOES_NOT_CARRY_OVER["p_value"]:
             continue
-        refuse = p < CALIBRATION_DOES_NOT_CARRY_OVER["refuse_p_value"]
+        material = CALIBRATION_DOES_NOT_CARRY_OVER["standard_errors"] * standard_errors[k]
+        refuse = p < CALIBRATION_DOES_NOT_CARRY_OVER["refuse_p_value"] and abs(gap[k]) > material
         found.append(
             CALIBRATION_DOES_NOT_CARRY_OVER.finding(
                 policies[k],

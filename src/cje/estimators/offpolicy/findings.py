@@ -111,9 +111,13 @@ def fresh_findings(problem: Problem, n_labelled: int) -> list[Finding]:
 
 
 def carry_over(
-    problem: Problem, label_weights: FloatArray, thresholds: GateThresholds, width: float
+    problem: Problem,
+    label_weights: FloatArray,
+    thresholds: GateThresholds,
+    standard_errors: FloatArray,
+    width: float,
 ) -> list[Finding]:
-    """Where labels are weighted by m(S): do labels weighted by W say the same?"""
+    """Compare labels weighted by W with labels weighted by m(S), where the latter are used."""
     logged = problem.logged
     if label_weights is logged.weights:
         return []
@@ -121,7 +125,12 @@ def carry_over(
     omega = logged.weights[rows] / logged.propensity[rows][:, None]
     enough = [effective_sample_size(w) >= thresholds.labels_ess_refuse for w in omega.T]
     return carry_over_findings(
-        logged.policies, problem.term(logged.weights), problem.term(label_weights), enough, width
+        logged.policies,
+        problem.term(logged.weights),
+        problem.term(label_weights),
+        enough,
+        standard_errors,
+        width,
     )
 
 
