@@ -107,6 +107,26 @@ def test_survival_experiments(value: Any, field: str) -> None:
     on_a_file("config.yaml", content, ["survival", "run", "FILE"])
 
 
+PREDICTIONS = b"t,e,risk_1\n" + b"".join(
+    f"{0.2 + i / 10},{i % 3 % 2},{(i % 7) / 7}\n".encode() for i in range(30)
+)
+
+
+@fuzz(25)
+@given(
+    st.builds(
+        lambda k, junk: PREDICTIONS[:k] + junk + PREDICTIONS[k:],
+        st.integers(0, 300), st.sampled_from([b"", b"x", b"nan", b"-1", b"\n", b"\xff", b","]),
+    ) | st.binary(max_size=80),
+    st.sampled_from(["1", "0", "nan", "a", "1,1", ""]),
+    st.sampled_from([[], ["--cause", "1"], ["--entry", "risk_1"], ["--groups", "e"],
+                     ["--level", "2"], ["--risk", "nothing_{t}"]]),
+)  # fmt: skip
+def test_survival_predictions(content: bytes, horizons: str, extra: list[str]) -> None:
+    fixed = ["--time", "t", "--event", "e", "--horizons", horizons]
+    on_a_file("preds.csv", content, ["survival", "check", "FILE", *fixed, *extra])
+
+
 def test_every_command_has_a_target() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
     others = {"demo": "tests/pipeline/test_pipeline.py runs it; it takes a folder only"}

@@ -132,7 +132,7 @@ def test_no_event_and_one_subject_are_refused_by_every_metric() -> None:
         with pytest.raises(CJEError, match="no events"):
             call()
     for call in _calls([0.5], [1.0], [1], [0.5]):
-        with pytest.raises(CJEError, match="one subject"):
+        with pytest.raises(CJEError, match="one subject is not enough"):
             call()
 
 

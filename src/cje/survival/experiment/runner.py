@@ -196,7 +196,7 @@ def _need_packages(runs: Iterable[Run]) -> None:
 def _end_with_parent() -> None:
     """Start a thread that ends this worker when its parent is gone.
 
-    A parent that is killed outright says nothing to its workers, which would wait for ever.
+    A parent that is killed cannot stop its workers, which would wait for ever.
     """
     parent = parent_process()
     if parent is None:
