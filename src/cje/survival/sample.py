@@ -266,7 +266,7 @@ def censoring_reference(
 def check_informative(
     event: BoolArray, weight: FloatArray | None, *, need_events: bool = True
 ) -> None:
-    """Require two subjects and (with `need_events`) an event: with less, nothing can be assessed."""
+    """Require two subjects and, with `need_events`, an event."""
     counted = np.ones(len(event), dtype=bool) if weight is None else weight > 0
     if need_events and not (event & counted).any():
         raise CJEError(
@@ -275,7 +275,7 @@ def check_informative(
             hint="check that event_indicators marks events with 1",
         )
     if int(counted.sum()) < 2:
-        raise CJEError("one subject is not enough to assess calibration", value=f"{len(event)} rows")
+        raise CJEError("one subject is not enough for calibration", value=f"{len(event)} rows")
 
 
 def check_horizon(horizon: Any, sample: SurvivalSample, where: str = "time_horizon") -> float:
