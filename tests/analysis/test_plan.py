@@ -150,7 +150,7 @@ def test_labels_on_another_scale_are_planned_on_that_scale():
         lambda: plan_study(JudgeQuality(0.3, 0.5), Goal("value", 1e-7)),
         lambda: achieved(JudgeQuality(0.3, 0.5), Goal("value", 0.1), 10, 20),
         lambda: JudgeQuality(1e-223, 0.5),  # its square is 0
-        lambda: JudgeQuality(1e200, 0.5),  # its square is no number
+        lambda: JudgeQuality(1e200, 0.5),  # its square overflows
         lambda: JudgeQuality("0.3", 0.5),
         lambda: JudgeQuality(0.3, None),
         lambda: UnitCosts(label=1e-300),
@@ -189,6 +189,6 @@ def test_the_command_plans_from_assumptions_and_from_a_pilot(tmp_path):
     page = tmp_path / "plan.html"
     found = runner.invoke(app, ["plan", str(path), "--detect", "0.05", "--report", str(page)])
     assert found.exit_code == 0, found.output
-    assert "power by labels a policy" in page.read_text()
+    assert "power by labels per policy" in page.read_text()
     assert page.stat().st_size < 500_000
     assert isinstance(runner.invoke(app, ["plan", "--sd", "1"]).exception, CJEError)

@@ -1,4 +1,4 @@
-"""Promises of `by=`: adjusted wherever it is shown, nothing left out in silence."""
+"""Promises of `by=`: adjusted wherever it is shown, nothing is omitted without a finding."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_a_level_only_one_source_or_policy_has_is_told() -> None:
     logged, fresh = _logged(rare=0)
     few = fresh.select(np.array([name == "y" for name in fresh.groups["domain"].decode()]))
     part = analyze_dataset(few, logged_data=logged, estimator="dr-cpo", by="domain")
-    told = {f.subject: f.message for f in part.all_findings() if f.code == "subgroup-left-out"}
-    assert "in the fresh draws" in told["domain=x"]
+    messages = {f.subject: f.message for f in part.all_findings() if f.code == "subgroup-left-out"}
+    assert "in the fresh draws" in messages["domain=x"]
     data = simulate.policies_on_shared_prompts(300, 2, 100, seed=1).dataset
     data = data.with_columns(domain=["a" if c % 2 else "b" for c in data.prompt_id.codes])
     gone = (data.policy.codes == 1) & data.groups["domain"].mask("b")
     part = analyze_dataset(data.select(~gone), by="domain")
-    told = {f.subject: f.message for f in part.all_findings() if f.code == "subgroup-left-out"}
-    assert "of policy candidate_1" in told["domain=b"]
+    messages = {f.subject: f.message for f in part.all_findings() if f.code == "subgroup-left-out"}
+    assert "of policy candidate_1" in messages["domain=b"]
     assert len(part.subgroups["domain"].policies) == 3
 
 

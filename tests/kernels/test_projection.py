@@ -1,4 +1,4 @@
-"""The mean-one projection and the blend against searches that know nothing of the closed forms."""
+"""The mean-one projection and the blend against searches that do not use the closed forms."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _check_size(what: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class JudgeQuality:
-    """What the judge is worth.
+    """How much the judge explains of the label.
 
     Parameters
     ----------

@@ -42,12 +42,12 @@ def plan_report(
     parts: list[Part] = [
         _designs(design, None if pilot is None else pilot.cautious),
         _curve(
-            f"{what} by labels a policy, at {design.n_prompts:,} prompts",
-            "labels a policy", labels, by_labels, goal, quality, draws,
+            f"{what} by labels per policy, at {design.n_prompts:,} prompts",
+            "labels per policy", labels, by_labels, goal, quality, draws,
         ),
         _curve(
-            f"{what} by prompts, at {design.n_labels:,} labels a policy",
-            "prompts a policy", prompts, by_prompts, goal, quality, draws,
+            f"{what} by prompts, at {design.n_labels:,} labels per policy",
+            "prompts per policy", prompts, by_prompts, goal, quality, draws,
         ),
         _assumptions(quality, pilot),
     ]  # fmt: skip
@@ -103,7 +103,7 @@ def _designs(design: Design, cautious: Design | None) -> Table:
         )
         for name, d in rows
     )
-    columns = ("design", "prompts a policy", "labels a policy", "judge calls", "labels in all",
+    columns = ("design", "prompts per policy", "labels per policy", "judge calls", "labels in all",
                "cost", "width", "power")  # fmt: skip
     return Table("Design", columns, cells, frozenset(range(1, len(columns))))
 

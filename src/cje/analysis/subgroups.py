@@ -129,7 +129,7 @@ def _together(parts: list[EstimationResult], levels: list[str]) -> dict[str, Any
 
 
 def _check_distinct(cells: list[Cell]) -> None:
-    """Two pairs of policy and level may spell one name; values are told apart by their names."""
+    """Two pairs of policy and level may form one name; names must identify values."""
     seen: dict[str, Cell] = {}
     for cell in cells:
         other = seen.setdefault(f"{cell['policy']} | {cell['level']}", cell)

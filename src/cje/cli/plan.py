@@ -155,11 +155,11 @@ def _from_pilot(
         f"pilot: {found['pilot_labels']} labels, sd {quality['sd']:.3g}, "
         f"the judge explains {quality['r2']:.0%} of the variance\n\n"
         + _words(found["design"])
-        + "\n\nthe pilot leaves open (about 80% sure): "
+        + "\n\n80% planning range: "
         f"{found['labels_range'][0]:,} to {found['labels_range'][1]:,} labels, "
-        f"{found['prompts_range'][0]:,} to {found['prompts_range'][1]:,} prompts a policy\n"
+        f"{found['prompts_range'][0]:,} to {found['prompts_range'][1]:,} prompts per policy\n"
         f"to be on the safe side: {found['cautious']['n_labels']:,} labels and "
-        f"{found['cautious']['n_prompts']:,} prompts a policy"
+        f"{found['cautious']['n_prompts']:,} prompts per policy"
     )
     if goal.kind != "value" and quality["residual_correlation"] > 0:
         text += "\nlabel the same prompts of every policy: the plan counts on it"

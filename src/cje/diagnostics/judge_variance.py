@@ -45,7 +45,7 @@ class Gamma(float):
 
     @property
     def verdict(self) -> str:
-        """What the factor means, in words."""
+        """What the factor means, as a sentence."""
         if not self.identified:
             return "not identified: the judge states no variance"
         if self > _BELIEVABLE[1]:
@@ -78,7 +78,7 @@ def calibrate_variance_gamma(
         raise CJEError("a variance cannot be negative", value=float(v.min()))
     a = np.ones(len(r)) if weights is None else float_array("weights", weights)
     if a.shape != r.shape or not (a.min() >= 0.0 and np.isfinite(a.max())):
-        raise CJEError("weights must be one a label, finite and not negative", value=a.shape)
+        raise CJEError("weights must be one per label, finite and not negative", value=a.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         stated, seen = float(a @ v), float(a @ (r - m) ** 2)
     if stated <= 0.0:

@@ -1,4 +1,4 @@
-"""The array types that every layer speaks."""
+"""The array types that every layer uses."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _direction(
     """Step to the minimum along vectors that sum to zero, or a descent direction without end."""
     k = len(gradient)
     # In units of each entry's own curvature, so that candidates of very unequal variance are
-    # told apart; an entry without curvature keeps its unit.
+    # distinguished; an entry without curvature keeps its unit.
     curvature = np.sqrt(np.diag(hessian))
     unit = 1.0 / np.where(curvature > 0.0, curvature, 1.0)
     # Columns of `basis` span the steps that keep the sum.

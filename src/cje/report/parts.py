@@ -1,6 +1,6 @@
 """The neutral parts a report is made of: plain values, drawn by `cje.report`, made by results.
 
-A part knows nothing of estimators. Numbers are on the scale they are shown in, names are raw text
+A part is independent of estimators. Numbers are on the scale they are shown in, names are raw text
 (escaped and shortened where they are drawn).
 """
 

@@ -1,8 +1,8 @@
 """Charts as inline SVG that keeps its text size on any width.
 
-Horizontal positions are percentages and vertical ones pixels, so a chart fills whatever width it is
-given; paths, which know no percentages, sit in a nested drawing stretched to the same box. Colours
-come from CSS classes. Every text goes through `markupsafe`.
+Horizontal positions are percentages and vertical ones pixels, so a chart fills any width; paths,
+which cannot use percentages, sit in a nested drawing stretched to the same box. Colours come from
+CSS classes. Every text goes through `markupsafe`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def _assemble(
     rng: np.random.Generator,
     covariates: dict[str, Sequence[FloatArray]] | None = None,
 ) -> tuple[Dataset, FloatArray]:
-    """Stack per-policy columns into one data set, `n_labels` labels a policy."""
+    """Stack per-policy columns into one data set, `n_labels` labels per policy."""
     per_policy = len(scores[0])
     hidden = [
         hide_labels(y, s, n_labels, labelling, rng) for s, y in zip(scores, outcomes, strict=True)
@@ -81,7 +81,7 @@ def policies_on_shared_prompts(
     Policy k's scores are Kumaraswamy(a_k, b_k) through a Gaussian copula with a prompt effect
     common to all policies and draws (correlation `prompt_correlation`), so paired differences are
     tighter than independent ones. E[Y_k] = integral of the curve against that law: exact.
-    `n_labels` labels a policy.
+    `n_labels` labels per policy.
 
     Examples
     --------
