@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 from pathlib import Path
@@ -92,8 +93,8 @@ def test_a_gzip_named_jsonl(tmp_path: Path) -> None:
 
 
 def test_a_compressed_extension(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"{}"))
-    refused(tmp_path / "a.jsonl.gz", "compressed", "decompress")
+    (tmp_path / "a.jsonl.bz2").write_bytes(bz2.compress(b"{}"))
+    refused(tmp_path / "a.jsonl.bz2", "compressed", "decompress")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])

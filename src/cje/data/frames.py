@@ -16,7 +16,7 @@ import polars as pl
 from cje.data.rows import is_missing
 from cje.errors import CJEError
 
-__all__ = ["column_series", "foreign_frame"]
+__all__ = ["column_series", "foreign_frame", "frame_of_tuples"]
 
 
 def column_series(name: str, values: Any) -> pl.Series:
@@ -42,6 +42,14 @@ def column_series(name: str, values: Any) -> pl.Series:
     return pl.Series(name, cells, dtype=pl.Object)
 
 
+def frame_of_tuples(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    """A frame from the rows of a database cursor."""
+    columns: list[Sequence[Any]] = [list(c) for c in zip(*rows, strict=True)] or [[] for _ in names]
+    return pl.DataFrame(
+        [column_series(name, values) for name, values in zip(names, columns, strict=True)]
+    )
+
+
 def foreign_frame(given: Any) -> pl.DataFrame:
     """A pandas, pyarrow or other frame as polars; pandas' NaN means missing.
 
@@ -52,6 +60,8 @@ def foreign_frame(given: Any) -> pl.DataFrame:
     """
     import narwhals.stable.v1 as nw
 
+    if type(given).__name__ == "DuckDBPyRelation":
+        return frame_of_tuples(given.columns, given.fetchall())
     try:
         frame = nw.from_native(given)
     except TypeError as error:

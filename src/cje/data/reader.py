@@ -102,7 +102,7 @@ def read(
     >>> data.metadata["reading"][0]
     "judge_score read from 'score'"
     """
-    sources, notes = open_sources(source, policy)
+    sources, notes = open_sources(source, policy, sheet)
     request = Request(
         fields=_without_policy(fields, policy),
         covariates=covariates,

@@ -8,7 +8,7 @@ from pathlib import Path
 from cje.data.opening import cannot_open, open_file
 from cje.errors import CJEError
 
-__all__ = ["FORMATS", "MAX_LINE_BYTES", "check_content", "file_format"]
+__all__ = ["FORMATS", "MAX_LINE_BYTES", "PACKED", "check_content", "file_format"]
 
 # Extension -> format.
 FORMATS = {
@@ -20,7 +20,19 @@ FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".eval": "eval",
+    ".xlsx": "workbook",
+    ".xlsm": "workbook",
+    ".xls": "workbook",
+    ".ods": "workbook",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".db": "database",
+    ".sqlite": "database",
+    ".sqlite3": "database",
+    ".duckdb": "database",
 }
+PACKED = (".gz", ".zst")
 
 # No evaluation row is this long; a file with such a line is something else.
 MAX_LINE_BYTES = 32 * 2**20
@@ -28,7 +40,11 @@ MAX_LINE_BYTES = 32 * 2**20
 _UTF8_BOM = b"\xef\xbb\xbf"
 _SIGNATURES = (
     (b"\x1f\x8b", "a gzip-compressed file", "decompress it first: gunzip"),
-    (b"PK\x03\x04", "a zip archive (or an .xlsx workbook)", "extract it, or export it as CSV"),
+    (
+        b"PK\x03\x04",
+        "a zip archive (or an .xlsx workbook)",
+        "rename it to .xlsx if it is one, or extract it",
+    ),
     (b"BZh", "a bzip2-compressed file", "decompress it first: bunzip2"),
     (b"\xfd7zXZ", "an xz-compressed file", "decompress it first: unxz"),
     (b"\x28\xb5\x2f\xfd", "a zstandard-compressed file", "decompress it first: unzstd"),
@@ -56,6 +72,10 @@ def file_format(path: Path) -> str:
     if not path.is_file():
         raise CJEError("not a regular file", where=str(path), hint="give a file or a folder")
     extension = path.suffix.lower()
+    if extension in PACKED:
+        inner = Path(path.stem).suffix.lower()
+        if FORMATS.get(inner) in ("csv", "jsonl", "json"):
+            return "packed"
     if extension in (".gz", ".bz2", ".zip", ".xz", ".zst"):
         raise CJEError("a compressed file", where=str(path), hint="decompress it first")
     if extension not in FORMATS:
@@ -81,6 +101,8 @@ def check_content(path: Path, format_: str) -> int:
             hint="look whether the export that wrote it finished, and run it again; one row a "
             "response is expected",
         )
+    if format_ in ("workbook", "arrow", "database", "packed"):
+        return 0
     if format_ == "parquet":
         if not head.startswith(b"PAR1"):
             raise CJEError("not a Parquet file", where=where, value=head[:16])

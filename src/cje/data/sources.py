@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,12 @@ import polars as pl
 from cje.data import adapters
 from cje.data.adapters import inspect_ai
 from cje.data.csv_table import CsvTable, csv_header
+from cje.data.formats import Unpacked, arrow_frame, database_frame, workbook_frame
 from cje.data.frames import foreign_frame
 from cje.data.jsonl import JsonlTable
 from cje.data.opening import cannot_open, open_file
 from cje.data.parsing import RepeatedKey, check_cells, csv_lines, parse_json
-from cje.data.sniff import FORMATS, check_content, file_format
+from cje.data.sniff import FORMATS, PACKED, check_content, file_format
 from cje.data.tables import FrameTable, ParquetTable, RowsTable, Table
 from cje.errors import CJEError
 
@@ -32,6 +34,7 @@ class Source:
 
     def __init__(self, table: Table, policy: str, *, explicit: bool) -> None:
         self.table, self.policy, self.explicit = table, policy, explicit
+        self.unpacked: Unpacked | None = None  # keeps a temporary file alive
 
 
 class Opened(NamedTuple):
@@ -41,7 +44,7 @@ class Opened(NamedTuple):
     notes: list[str]
 
 
-def open_sources(given: Any, policy: str | None) -> Opened:
+def open_sources(given: Any, policy: str | None, sheet: str | None = None) -> Opened:
     """Tables for a path, folder, frame, list of dicts, list of paths or mapping policy -> those.
 
     Returns the sources and notes about files left aside.
@@ -50,13 +53,15 @@ def open_sources(given: Any, policy: str | None) -> Opened:
         return given
     notes: list[str] = []
     if isinstance(given, Mapping):
-        sources = _from_mapping(given, policy, notes)
+        sources = _from_mapping(given, policy, notes, sheet)
+    elif isinstance(given, str) and given == "-":
+        sources = [_standard_input(policy)]
     elif isinstance(given, str | os.PathLike):
-        sources = _from_path(Path(given), policy, notes)
+        sources = _from_path(Path(given), policy, notes, sheet)
     elif _is_sequence_of_paths(given):
         if not len(given):
             raise CJEError("nothing to read: the list is empty")
-        sources = [s for path in given for s in _from_path(Path(path), policy, notes)]
+        sources = [s for path in given for s in _from_path(Path(path), policy, notes, sheet)]
     else:
         table = _memory_table(given, policy or "the data")
         sources = [Source(table, policy or "policy", explicit=policy is not None)]
@@ -67,7 +72,9 @@ def _is_sequence_of_paths(given: Any) -> bool:
     return isinstance(given, list | tuple) and all(isinstance(p, str | os.PathLike) for p in given)
 
 
-def _from_mapping(given: Mapping[Any, Any], policy: str | None, notes: list[str]) -> list[Source]:
+def _from_mapping(
+    given: Mapping[Any, Any], policy: str | None, notes: list[str], sheet: str | None
+) -> list[Source]:
     if not given:
         raise CJEError(
             "nothing to read: the mapping is empty", hint="policy -> rows, e.g. {'a': [...]}"
@@ -79,7 +86,7 @@ def _from_mapping(given: Mapping[Any, Any], policy: str | None, notes: list[str]
         if not isinstance(name, str):
             raise CJEError("a mapping's keys must be names of policies", value=name)
         if isinstance(value, str | os.PathLike):
-            sources += _from_path(Path(value), name, notes)
+            sources += _from_path(Path(value), name, notes, sheet)
         elif isinstance(value, int | float | bool) or value is None:
             raise CJEError(
                 "this looks like one row; rows come as a list of dicts", value=name,
@@ -90,19 +97,69 @@ def _from_mapping(given: Mapping[Any, Any], policy: str | None, notes: list[str]
     return sources
 
 
-def _from_path(path: Path, policy: str | None, notes: list[str]) -> list[Source]:
+def _standard_input(policy: str | None) -> Source:
+    """Standard input by its first character: JSON Lines, a JSON array, or CSV."""
+    content = sys.stdin.buffer.read()
+    head = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    suffix = {b"{": "jsonl", b"[": "json"}.get(head, "csv")
+    return _unpacked(Unpacked(content, f"stdin.{suffix}"), policy, policy is not None)
+
+
+def _unpacked(unpacked: Unpacked, policy: str | None, explicit: bool) -> Source:
+    """A source of a temporary file, which lives as long as the source."""
+    source = _open_file(unpacked.path, policy)
+    source.unpacked, source.explicit = unpacked, explicit
+    return source
+
+
+def _dataset_folder(folder: Path) -> list[Path] | None:
+    """The Arrow files of a Hugging Face data set on disk; None for another folder."""
+    state = folder / "state.json"
+    if not state.is_file():
+        return None
+    with open_file(state) as stream:
+        files = parse_json(stream.read()).get("_data_files")
+    names = [Path(str(entry["filename"])).name for entry in files or ()]
+    return [folder / name for name in names] or None
+
+
+def _from_path(path: Path, policy: str | None, notes: list[str], sheet: str | None) -> list[Source]:
+    given, separator, query = str(path).partition("::")
+    if separator and not _exists(path):
+        frame, note = database_frame(Path(given), query)
+        return [_frame_source(frame, note, Path(given), policy)]
     try:
         is_folder = path.is_dir()
     except (OSError, ValueError) as error:
         raise cannot_open(path, error) from error
+    if is_folder and (files := _dataset_folder(path)):
+        note = f"{path.name}: a Hugging Face data set"
+        return [_frame_source(arrow_frame(files), note, path, policy)]
     if is_folder:
-        return [_open_file(file, policy) for file in _files_of(path, notes)]
-    return [_open_file(path, policy)]
+        return [_open_file(file, policy, sheet) for file in _files_of(path, notes)]
+    return [_open_file(path, policy, sheet)]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _frame_source(frame: pl.DataFrame, note: str, path: Path, policy: str | None) -> Source:
+    if not frame.height:
+        raise CJEError("there are no rows", where=path.name)
+    table = FrameTable(frame, path.name)
+    table.notes = (note,)
+    return Source(table, policy or policy_of(path), explicit=policy is not None)
 
 
 def _files_of(folder: Path, notes: list[str]) -> list[Path]:
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    files = [e for e in entries if e.is_file() and e.suffix.lower() in FORMATS]
+    # a database beside the files is somebody's store, such as that of `cje label`
+    known = {suffix for suffix, format_ in FORMATS.items() if format_ != "database"} | {*PACKED}
+    files = [e for e in entries if e.is_file() and e.suffix.lower() in known]
     if any(file.name.startswith("samples_") and file.suffix == ".jsonl" for file in files):
         # lm-evaluation-harness writes its summary beside the samples
         files = [file for file in files if not file.match("results_*.json")]
@@ -136,8 +193,18 @@ def policy_of(file: Path) -> str:
     return stem.removesuffix("_responses") or stem
 
 
-def _open_file(path: Path, policy: str | None) -> Source:
+def _open_file(path: Path, policy: str | None, sheet: str | None = None) -> Source:
     format_ = file_format(path)
+    if format_ == "packed":
+        source = _unpacked(Unpacked.of(path), policy, policy is not None)
+        source.table.name = path.name
+        return source
+    if format_ == "workbook":
+        return _frame_source(*workbook_frame(path, sheet), path, policy)
+    if format_ == "arrow":
+        return _frame_source(arrow_frame([path]), "an Arrow file", path, policy)
+    if format_ == "database":
+        return _frame_source(*database_frame(path, None), path, policy)
     mark = check_content(path, format_)
     name = path.name
     table: Table
@@ -238,6 +305,8 @@ def _json_table(path: Path, name: str) -> Table:
 
 
 def _memory_table(given: Any, name: str) -> Table:
+    if isinstance(given, Iterator):  # a generator of rows
+        given = list(given)
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         if not given:
             raise CJEError("there are no rows", where=name, hint="the list is empty")
