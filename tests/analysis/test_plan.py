@@ -185,7 +185,7 @@ def test_the_command_plans_from_assumptions_and_from_a_pilot(tmp_path):
     path.write_text("\n".join(json.dumps(row) for row in rows))
     found = runner.invoke(app, ["plan", str(path), "--detect", "0.05"])
     assert found.exit_code == 0, found.output
-    assert "the pilot leaves open" in found.output
+    assert "80% planning range" in found.output
     page = tmp_path / "plan.html"
     found = runner.invoke(app, ["plan", str(path), "--detect", "0.05", "--report", str(page)])
     assert found.exit_code == 0, found.output

@@ -85,7 +85,7 @@ def _curve(
         title=title,
         reference=False,
     )
-    return CurvePart(title, curve, note="band: what the pilot leaves open" if draws else "")
+    return CurvePart(title, curve, note="band: 80% planning range" if draws else "")
 
 
 def _designs(design: Design, cautious: Design | None) -> Table:

@@ -47,7 +47,7 @@ class Pilot:
 
 @dataclass(frozen=True)
 class PilotPlan:
-    """A plan from a pilot: the point plan, and the range the pilot leaves open.
+    """A plan from a pilot: the point plan, and the 80% planning range.
 
     `labels_range` and `prompts_range` are the 4% and 96% points of the plans that resamples of the
     pilot would have made; from 50 labels such a range holds the right number about four times in
