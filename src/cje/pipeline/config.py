@@ -182,6 +182,8 @@ class PipelineConfig(_Section):
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"two target policies are called {repeated[0]!r}")
+        if self.is_direct:
+            return self._consistent_direct()
         if self.logging_policy is None:
             if self.dataset.response_field is None:
                 raise ValueError(
@@ -202,6 +204,34 @@ class PipelineConfig(_Section):
         if self.dataset.response_field is not None and self.dataset.draws_per_context != 1:
             raise ValueError("logged responses cannot be drawn again: set 'draws_per_context: 1'")
         return self
+
+    def _consistent_direct(self) -> Self:
+        names = [policy.name for policy in self.policies]
+        if len(set(names)) < len(names):
+            raise ValueError("the logging policy is called like a target policy")
+        return self
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the policies are compared by responses of their own, without log-probs."""
+        return set(self.estimation.estimators) <= {"direct", "naive"}
+
+    @property
+    def policies(self) -> tuple[PolicyConfig, ...]:
+        """Every policy: the logging policy, where there is one, and the targets."""
+        first = () if self.logging_policy is None else (self.logging_policy,)
+        return (*first, *self.target_policies)
+
+    def for_policy(self, index: int) -> PipelineConfig:
+        """This run with only policy number `index` writing (a direct run).
+
+        Each policy numbers its draws from another million on, so that two policies configured
+        alike still write responses of their own.
+        """
+        dataset = self.dataset.model_copy(
+            update={"logprob_field": None, "first_draw": index * FRESH_DRAWS_FROM}
+        )
+        return self.model_copy(update={"dataset": dataset, "logging_policy": self.policies[index]})
 
     def for_fresh_draws(self, policy: PolicyConfig) -> PipelineConfig:
         """This run's first three stages with `policy` as the writer.

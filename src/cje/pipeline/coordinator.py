@@ -43,6 +43,7 @@ from cje.pipeline.stages.calibration import (
 )
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
 from cje.pipeline.stages.dataset import dataset_chunks, dataset_fingerprint, read_rows
+from cje.pipeline.stages.direct import estimate_direct
 from cje.pipeline.stages.estimation import PipelineResult, estimate
 from cje.pipeline.stages.estimators import check_estimators, configured_estimators
 from cje.pipeline.stages.judge import JudgeStage
@@ -123,6 +124,8 @@ class CJEPipeline:
         with self._opened():
             rows = self._run_stage("dataset", self._load_dataset)
             self._check_servers(rows)
+            if self.config.is_direct:
+                return self._run_direct()
             rows = self._run_stage("logging_policy", self._generate_logging_responses, rows)
             rows = self._run_stage("judge", self._score_with_judge, rows)
             if self.config.oracle_config is not None:
@@ -133,6 +136,42 @@ class CJEPipeline:
                 fresh = self._run_stage("fresh_draws", self._draw_fresh, rows)
             rows = self._run_stage("calibration", self._calibrate_scores, rows, fresh)
             return self._run_stage("estimation", self._run_estimators, rows, fresh)
+
+    def _run_direct(self) -> PipelineResult:
+        """Every policy writes, the judge scores, a slice of each policy's rows is labelled."""
+        judged = {}
+        for index, policy in enumerate(self.config.policies):
+            part = self.config.for_policy(index)
+            name = policy.name
+            rows = self._load_dataset(part, f"dataset of {name}")
+            rows = self._run_stage(
+                f"responses of {name}", self._call_stage, rows, LoggingPolicyStage(part),
+                f"responses of {name}",
+            )  # fmt: skip
+            rows = self._run_stage(
+                f"judge of {name}", self._call_stage, rows, JudgeStage(part), f"judge of {name}"
+            )
+            if part.oracle_config is not None:
+                rows = self._run_stage(
+                    f"oracle of {name}",
+                    self._generate_oracle_labels,
+                    rows,
+                    part,
+                    f"oracle of {name}",
+                )
+            judged[name] = rows
+        return self._run_stage("estimation", self._estimate_direct, judged)
+
+    def _estimate_direct(self, judged: dict[str, RowStream]) -> PipelineResult:
+        return self._write(estimate_direct(judged, self.config, self._findings))
+
+    def _write(self, result: PipelineResult) -> PipelineResult:
+        """Write the files of a result."""
+        files = {f"result/{name}": data for name, data in result.files().items()}
+        for name, data in files.items():
+            write_atomically(self.work_dir / name, data)
+        self._manifest.files(files)
+        return result
 
     # -- stages ------------------------------------------------------------------------------
 
@@ -161,31 +200,34 @@ class CJEPipeline:
 
     def _generate_logging_responses(self, rows: RowStream) -> RowStream:
         """2. One response for each context, or the logged ones."""
-        return self._call_stage(LoggingPolicyStage(self.config), rows)
+        return self._call_stage(rows, LoggingPolicyStage(self.config))
 
     def _score_with_judge(self, rows: RowStream) -> RowStream:
         """3. A judge score, with its variance, for each response."""
-        return self._call_stage(JudgeStage(self.config), rows)
+        return self._call_stage(rows, JudgeStage(self.config))
 
-    def _generate_oracle_labels(self, rows: RowStream) -> RowStream:
+    def _generate_oracle_labels(
+        self, rows: RowStream, config: PipelineConfig | None = None, label: str | None = None
+    ) -> RowStream:
         """4. Labels on a slice drawn with known propensities."""
-        oracle = self.config.oracle_config
+        config = config or self.config
+        oracle = config.oracle_config
         if oracle is None:
             raise CJEError("there is no oracle_config", hint="leave the oracle stage out")
-        name = slice_fingerprint(self.config, rows)
+        name = slice_fingerprint(config, rows)
 
         def columns() -> dict[str, Any]:
             drawn = draw_slice(oracle, rows.columns("judge_score")["judge_score"], self.config.seed)
             return {"oracle_selected": drawn.selected, "label_propensity": drawn.propensity}
 
-        rows = self._column_stage("oracle_slice", name, rows, columns)
-        labelled = self._call_stage(OracleStage(self.config), rows)
+        rows = self._column_stage("oracle_slice", name, rows, columns, label and f"slice, {label}")
+        labelled = self._call_stage(rows, OracleStage(config), label)
         self._findings += report_labels(labelled, oracle)
         return labelled
 
     def _compute_target_logprobs(self, rows: RowStream) -> RowStream:
         """5. Teacher forcing: the logged responses under every target policy."""
-        scored = self._call_stage(TeacherForcing(self.config), rows)
+        scored = self._call_stage(rows, TeacherForcing(self.config))
         checked = scored.select("row_id", "logp_target_all", "error")
         validate_target_policy_computation(checked, len(self.config.target_policies))
         return scored
@@ -196,9 +238,9 @@ class CJEPipeline:
         for policy in self.config.target_policies:
             config = self.config.for_fresh_draws(policy)
             made = self._load_dataset(config, f"fresh dataset of {policy.name}")
-            made = self._call_stage(LoggingPolicyStage(config), made, f"fresh of {policy.name}")
+            made = self._call_stage(made, LoggingPolicyStage(config), f"fresh of {policy.name}")
             drawn[policy.name] = self._call_stage(
-                JudgeStage(config), made, f"fresh judged of {policy.name}"
+                made, JudgeStage(config), f"fresh judged of {policy.name}"
             )
         return drawn
 
@@ -221,12 +263,7 @@ class CJEPipeline:
         self, rows: RowStream, fresh: dict[str, RowStream] | None
     ) -> PipelineResult:
         """7. Canaries, estimates, files."""
-        result = estimate(rows, self.config, self._findings, fresh, self._models)
-        files = {f"result/{name}": data for name, data in result.files().items()}
-        for name, data in files.items():
-            write_atomically(self.work_dir / name, data)
-        self._manifest.files(files)
-        return result
+        return self._write(estimate(rows, self.config, self._findings, fresh, self._models))
 
     def _check_servers(self, rows: RowStream) -> None:
         """Probe keys and servers once a run; a resumed run knows what the first one found."""
@@ -249,7 +286,7 @@ class CJEPipeline:
         """Run one stage: progress, events, time; errors carry the stage's name."""
         if self._stopped:
             raise KeyboardInterrupt
-        total = len(arguments[0]) if arguments else 0
+        total = len(arguments[0]) if arguments and isinstance(arguments[0], RowStream) else 0
         began = time.monotonic()
         self._reporter.start(name, total)
         self._events.write("stage_started", stage=name, rows=total)
@@ -270,13 +307,18 @@ class CJEPipeline:
         self._reporter.done(name, f"{rows} rows, {errors} errors")
         return made
 
-    def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:
+    def _call_stage(self, rows: RowStream, stage: CallStage, label: str | None = None) -> RowStream:
         assert self._executor is not None  # made when the folder was opened
         chunks = self._executor.run_stage(stage, rows)
         return self._finished(stage.name, stage.fingerprint, chunks, label)
 
     def _column_stage(
-        self, stage: str, name: str, rows: RowStream, columns: Callable[[], dict[str, Any]]
+        self,
+        stage: str,
+        name: str,
+        rows: RowStream,
+        columns: Callable[[], dict[str, Any]],
+        label: str | None = None,
     ) -> RowStream:
         """A stage that adds whole columns, computed from all rows at once, to each chunk."""
         names = [chunk_name(name, source) for source in rows.chunks]
@@ -291,7 +333,9 @@ class CJEPipeline:
                 chunks[index] = write_frame(
                     self.work_dir, self._store, stage, names[index], _with(frame, part, stage)
                 )
-        return self._finished(stage, name, tuple(chunk for chunk in chunks if chunk is not None))
+        return self._finished(
+            stage, name, tuple(chunk for chunk in chunks if chunk is not None), label
+        )
 
     def _finished(
         self, stage: str, name: str, chunks: tuple[Chunk, ...], label: str | None = None

@@ -26,7 +26,7 @@ from cje.pipeline.stages.estimation import PipelineResult
 from cje.policies import NgramPolicy, PolicyConfig, make_runner
 from cje.policies.ngram_model import embedded_corpus
 
-__all__ = ["DemoRow", "demo_settings", "run_demo", "true_values", "write_demo"]
+__all__ = ["DemoRow", "demo_settings", "direct_settings", "run_demo", "true_values", "write_demo"]
 
 N_PROMPTS = 1500
 TRUTH_DRAWS = 4000
@@ -78,7 +78,17 @@ def demo_settings(seed: int = 0) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_demo(folder: Path, seed: int = 0, n_prompts: int = N_PROMPTS) -> Path:
+def direct_settings(seed: int = 0) -> dict[str, Any]:
+    """The demo's configuration without log-probs: every policy writes responses of its own."""
+    settings = demo_settings(seed)
+    settings["target_policies"] = settings["target_policies"][:2]
+    settings["estimation"] = {"estimators": ["direct"]}
+    return settings
+
+
+def write_demo(
+    folder: Path, seed: int = 0, n_prompts: int = N_PROMPTS, *, direct: bool = False
+) -> Path:
     """Write the demo's prompts and configuration; returns the configuration's path.
 
     Prompts are drawn at random, with replacement, from the questions of the embedded corpus.
@@ -89,7 +99,7 @@ def write_demo(folder: Path, seed: int = 0, n_prompts: int = N_PROMPTS) -> Path:
         json.dumps({"id": f"{seed}-{i:05d}", "context": questions[q]}) for i, q in enumerate(drawn)
     ]
     write_atomically(folder / "prompts.jsonl", ("\n".join(lines) + "\n").encode())
-    text = yaml.safe_dump(demo_settings(seed), sort_keys=False)
+    text = yaml.safe_dump((direct_settings if direct else demo_settings)(seed), sort_keys=False)
     write_atomically(folder / "config.yaml", text.encode())
     return folder / "config.yaml"
 
@@ -113,12 +123,15 @@ def true_values(
 
 
 def run_demo(
-    folder: Path, reporter: Reporter | None = None
+    folder: Path, reporter: Reporter | None = None, *, direct: bool = False
 ) -> tuple[PipelineResult, list[DemoRow]]:
-    """Run the demo in `folder` and set its estimates beside the truth."""
-    config = load_config(write_demo(folder))
+    """Run the demo in `folder` and set its estimates beside the truth.
+
+    With `direct` the policies answer themselves (1,000 prompts); else they are valued from the log.
+    """
+    config = load_config(write_demo(folder, n_prompts=1000 if direct else N_PROMPTS, direct=direct))
     result = CJEPipeline(config, reporter=reporter).run()
-    truth = true_values(config.target_policies)
+    truth = true_values(config.policies)
     rows = compare(result, truth)
     data = [{**row.__dict__, "covered": row.covered} for row in rows]
     write_atomically(folder / "comparison.json", (json.dumps(data, indent=1) + "\n").encode())

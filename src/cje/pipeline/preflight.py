@@ -69,6 +69,8 @@ def check_keys(config: PipelineConfig) -> Iterator[Check]:
 
 def check_scoring(config: PipelineConfig) -> Iterator[Check]:
     """Whether every policy's server can score a given response (teacher forcing)."""
+    if config.is_direct:
+        return
     policies = list(config.target_policies)
     if config.logging_policy is not None and config.target_policy.rescore_logging:
         policies.insert(0, config.logging_policy)

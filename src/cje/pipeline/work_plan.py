@@ -89,10 +89,30 @@ class _Planner:
         self._totals = [] if store is None else store.totals()
 
     def plan(self) -> RunPlan:
+        if self._config.is_direct:
+            return self._plan_direct()
         stream = self._dataset()
         rows = count_rows(self._config.dataset) if stream is None else len(stream)
+        plans = self._stages(("logging_policy", "judge", "oracle", "target_policy"), stream, rows)
+        return RunPlan(rows, (*plans, *self._fresh_draws()))
+
+    def _plan_direct(self) -> RunPlan:
+        """Every policy writes, is judged, and is labelled on a slice."""
+        plans: list[StagePlan] = []
+        rows = 0
+        for index, policy in enumerate(self._config.policies):
+            planner = _Planner(self._config.for_policy(index), self._store)
+            stream = planner._dataset()
+            n_rows = count_rows(planner._config.dataset) if stream is None else len(stream)
+            made = planner._stages(("logging_policy", "judge", "oracle"), stream, n_rows)
+            words = {"logging_policy": "write", "judge": "judge", "oracle": "label"}
+            plans += [replace(p, stage=f"{words[p.stage]} {policy.name}"[:14]) for p in made]
+            rows += n_rows
+        return RunPlan(rows, tuple(plans))
+
+    def _stages(self, names: Sequence[str], stream: RowStream | None, rows: int) -> list[StagePlan]:
         plans = []
-        for name in ("logging_policy", "judge", "oracle", "target_policy"):
+        for name in names:
             if name == "oracle" and self._config.oracle_config is None:
                 continue
             if name == "oracle":
@@ -101,7 +121,7 @@ class _Planner:
             calls, done, stream_after = self._count(stage, stream, rows)
             plans.append(self._priced(stage, calls, done, stream is not None))
             stream = stream_after
-        return RunPlan(rows, (*plans, *self._fresh_draws()))
+        return plans
 
     def _fresh_draws(self) -> Iterator[StagePlan]:
         """Each target's own responses: written, then judged."""

@@ -13,7 +13,7 @@ from cje.errors import CJEError
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 
-__all__ = ["fresh_dataset", "logged_dataset"]
+__all__ = ["fresh_dataset", "logged_dataset", "oracle_scale", "require_rows", "slice_propensity"]
 
 LOGGING_NAME = "logging"
 TEXT_ROWS = 20_000  # a larger run's report shows its samples without their text
@@ -43,9 +43,9 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
         judge_score=_floats(good["judge_score"]),
         judge_variance=_floats(good["judge_variance"]),
         oracle_label=_floats(good[labels]),
-        label_propensity=_propensity(good),
+        label_propensity=slice_propensity(good),
         rewards=_rewards(good),
-        oracle_scale=_oracle_scale(config),
+        oracle_scale=oracle_scale(config),
         base_policy_logprob=good["logp_logging"].to_numpy(),
         target_policy_logprobs=matrix,
         target_policies=names,
@@ -69,7 +69,7 @@ def fresh_dataset(draws: Mapping[str, RowStream], config: PipelineConfig) -> Dat
         draw_idx=fresh["draw_idx"].to_numpy(),
         judge_score=_floats(fresh["judge_score"]),
         judge_variance=_floats(fresh["judge_variance"]),
-        oracle_scale=_oracle_scale(config),
+        oracle_scale=oracle_scale(config),
     )
 
 
@@ -91,7 +91,7 @@ def require_rows(good: pl.DataFrame, rows: RowStream, config: PipelineConfig) ->
         )
 
 
-def _oracle_scale(config: PipelineConfig) -> tuple[float, float]:
+def oracle_scale(config: PipelineConfig) -> tuple[float, float]:
     """The labels' own range; a model's labels are on [0, 1]."""
     oracle = config.oracle_config
     return (0.0, 1.0) if oracle is None or oracle.source == "model" else oracle.scale
@@ -108,7 +108,7 @@ def _rewards(rows: pl.DataFrame) -> NDArray[np.float64] | None:
     return _floats(rows["reward"])
 
 
-def _propensity(rows: pl.DataFrame) -> NDArray[np.float64] | None:
+def slice_propensity(rows: pl.DataFrame) -> NDArray[np.float64] | None:
     """Each row's probability of a label, where the labelled rows are exactly the drawn slice.
 
     A table that lacks some of the drawn rows has labels missing for reasons of its own; then the

@@ -32,7 +32,7 @@ from cje.policies import (
     self_ratio_canary,
 )
 
-__all__ = ["PipelineResult", "check_canaries", "estimate", "weight_table"]
+__all__ = ["PipelineResult", "check_canaries", "describe_run", "estimate", "weight_table"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class PipelineResult:
         Rows in the run, and rows left out because they carry an error.
     setup : mapping
         Who answered, judged and labelled, in words for the report.
+    data_files : mapping
+        The judged rows of a direct run as a file, for `cje analyze` and `cje label`.
     """
 
     results: dict[str, EstimationResult]
@@ -59,6 +61,7 @@ class PipelineResult:
     n_rows: int
     n_errors: int
     setup: Mapping[str, str] = field(default_factory=dict)
+    data_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def first(self) -> EstimationResult:
@@ -68,6 +71,7 @@ class PipelineResult:
     def files(self) -> dict[str, bytes]:
         """The result as files: one JSON per estimator, the weights, the findings, a summary."""
         made = {f"{name}.json": _json(r.to_json()) for name, r in self.results.items()}
+        made |= self.data_files
         made["weights.json"] = _json(self.weights)
         made["findings.json"] = _json([finding.to_dict() for finding in self.findings])
         made["summary.txt"] = (self.summary() + "\n").encode()
@@ -128,11 +132,11 @@ def estimate(
             # A trial checks the calls; that its few rows support no estimate is not a failure.
             found.append(TRIAL.finding(estimator=name, reason=error.what))
     return PipelineResult(
-        results, weight_table(data), tuple(found), len(rows), n_errors, _setup(config)
+        results, weight_table(data), tuple(found), len(rows), n_errors, describe_run(config)
     )
 
 
-def _setup(config: PipelineConfig) -> dict[str, str]:
+def describe_run(config: PipelineConfig) -> dict[str, str]:
     """The run in words: models by name, nothing that could hold a key."""
 
     def model(section: PolicyConfig | JudgeConfig) -> str:

@@ -13,14 +13,17 @@ __all__ = ["check_estimators", "configured_estimators", "same_as_logging"]
 
 def check_estimators(config: PipelineConfig) -> None:
     """Before anything is paid for: every estimator exists and will get what it needs."""
+    if config.is_direct:
+        _check_direct(config)
+        return
     for name in config.estimation.estimators:
         needs = find_estimator(name).needs
         if needs == "fresh":
             raise CJEError(
-                f"the estimator '{name}' does not use the log",
+                f"the estimator '{name}' does not use the log, and others here do",
                 where="estimation.estimators",
-                hint="choose calibrated-ips, snips, ips, or a doubly robust one with fresh_draws; "
-                "`cje analyze` runs the others",
+                hint=f"give [{name}] alone: then every policy writes its own responses; or choose "
+                "calibrated-ips, snips, ips, or a doubly robust one with fresh_draws",
             )
         if needs == "both" and config.fresh_draws is None:
             raise CJEError(
@@ -29,6 +32,30 @@ def check_estimators(config: PipelineConfig) -> None:
                 hint="add the section fresh_draws, or choose one that works from the log alone, "
                 "such as calibrated-ips",
             )
+
+
+def _check_direct(config: PipelineConfig) -> None:
+    oracle = config.oracle_config
+    if config.fresh_draws is not None or config.dataset.response_field is not None:
+        raise CJEError(
+            "in a direct run every policy writes its own responses",
+            where="estimation.estimators",
+            hint="leave out fresh_draws and dataset.response_field",
+        )
+    if oracle is None and "direct" in config.estimation.estimators:
+        raise CJEError(
+            "the estimator 'direct' calibrates the judge on labels, and there is no oracle_config",
+            where="estimation.estimators",
+            hint="add an oracle_config; or run estimators: [naive] first, label "
+            "result/judged.parquet by hand (`cje label`), and analyze both with `cje analyze`",
+        )
+    if oracle is not None and oracle.source == "csv":
+        raise CJEError(
+            "a table of labels by prompt does not say which policy's response was labelled",
+            where="oracle_config.source",
+            hint="run estimators: [naive], then join the labels by policy and prompt: "
+            "cje analyze result/judged.parquet --labels FILE --on policy --on prompt_id",
+        )
 
 
 def configured_estimators(

@@ -1,0 +1,116 @@
+"""Direct estimation in a run: every policy answers, the judge scores, a slice is labelled.
+
+No log-probs are needed, so this works with any server that writes text. The policies are the
+logging policy, where one is configured, and the targets; they answer the same prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cje.data import Dataset
+from cje.errors import CJEError
+from cje.estimators.registry import find_estimator
+from cje.findings import Finding
+from cje.findings.running import ERROR_ROWS
+from cje.pipeline.chunks import RowStream, parquet_bytes
+from cje.pipeline.config import PipelineConfig
+from cje.pipeline.stages.columns import oracle_scale, require_rows, slice_propensity
+from cje.pipeline.stages.estimation import PipelineResult, describe_run
+from cje.results.result import EstimationResult
+
+__all__ = ["estimate_direct", "judged_file", "judged_rows"]
+
+JUDGED = "judged.parquet"
+_KEPT = ("prompt_id", "draw_idx", "judge_score", "judge_variance", "error", "context", "response")
+_LABELS = ("oracle_label", "label_propensity", "oracle_selected")
+
+
+def judged_rows(judged: Mapping[str, RowStream], config: PipelineConfig) -> pl.DataFrame:
+    """The usable rows of all policies as one table, policy by policy in the configured order.
+
+    Raises
+    ------
+    CJEError
+        If too many rows of one policy carry an error.
+    """
+    parts = []
+    labelled = config.oracle_config is not None
+    for name, rows in judged.items():
+        frame = rows.columns(*_KEPT, *(_LABELS if labelled else ()))
+        good = frame.filter(pl.col("error").is_null())
+        require_rows(good, rows, config)
+        propensity = slice_propensity(good) if labelled else None
+        parts.append(
+            good.select(
+                pl.col("prompt_id"),
+                pl.lit(name).alias("policy"),
+                (pl.col("draw_idx") - pl.col("draw_idx").min().over("prompt_id")),
+                pl.col("judge_score"),
+                pl.col("judge_variance"),
+                (pl.col("oracle_label") if labelled else pl.lit(None, pl.Float64)).alias(
+                    "oracle_label"
+                ),
+                pl.lit(None, pl.Float64).alias("label_propensity")
+                if propensity is None
+                else pl.Series("label_propensity", propensity),
+                pl.col("context").alias("prompt"),
+                pl.col("response"),
+            )
+        )
+    return pl.concat(parts)
+
+
+def judged_file(table: pl.DataFrame) -> bytes:
+    """The table as a file that `cje analyze`, `cje doctor` and `cje label` read."""
+    empty = [name for name in ("oracle_label", "label_propensity") if table[name].is_null().all()]
+    return parquet_bytes(table.drop(empty))
+
+
+def estimate_direct(
+    judged: Mapping[str, RowStream], config: PipelineConfig, findings: Sequence[Finding] = ()
+) -> PipelineResult:
+    """The value of every policy and their paired differences."""
+    table = judged_rows(judged, config)
+    data = _dataset(table, config)
+    found = list(findings)
+    n_rows = sum(len(rows) for rows in judged.values())
+    n_errors = n_rows - len(data)
+    if n_errors:
+        found.append(ERROR_ROWS.finding(n_errors=n_errors, n_rows=n_rows))
+    results: dict[str, EstimationResult] = {}
+    for name in config.estimation.estimators:
+        options: dict[str, Any] = {"level": config.estimation.level}
+        if name == "direct":
+            options |= {"seed": config.seed, "mode": config.calibration.mode}
+        results[name] = find_estimator(name).build(data, **options).fit_and_estimate()
+    return PipelineResult(
+        results, [], tuple(found), n_rows, n_errors, describe_run(config),
+        {JUDGED: judged_file(table)},
+    )  # fmt: skip
+
+
+def _dataset(table: pl.DataFrame, config: PipelineConfig) -> Dataset:
+    def floats(name: str) -> NDArray[np.float64]:
+        return table[name].fill_null(float("nan")).to_numpy()
+
+    drawn = table["label_propensity"].is_not_null().all()
+    if not len(table):
+        raise CJEError("no row is left to estimate from")
+    return Dataset.from_arrays(
+        prompt_id=table["prompt_id"].to_list(),
+        policy=table["policy"].to_list(),
+        draw_idx=table["draw_idx"].to_numpy(),
+        judge_score=floats("judge_score"),
+        judge_variance=floats("judge_variance"),
+        oracle_label=floats("oracle_label"),
+        label_propensity=table["label_propensity"].to_numpy() if drawn else None,
+        oracle_scale=oracle_scale(config),
+        prompt=table["prompt"],
+        response=table["response"],
+    )

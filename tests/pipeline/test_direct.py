@@ -1,0 +1,129 @@
+"""Direct runs: any server that writes text; values, differences, and nothing of log-probs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from cje.analysis import analyze_dataset
+from cje.errors import CJEError
+from cje.pipeline.config import load_config
+from cje.pipeline.coordinator import CJEPipeline
+from cje.pipeline.demo import run_demo
+from cje.pipeline.work_plan import make_plan
+from tests.pipeline.accounting import assert_accounts
+from tests.pipeline.scenes import ngram_settings, results_of, write_config, write_prompts
+from tests.server.running import TestServer
+
+
+def _chat_settings(url: str) -> dict[str, Any]:
+    """Chat APIs only: nothing here can score a given response."""
+    server = {"provider": "openai-compatible", "base_url": url, "timeout": 10.0}
+    judged = {"variance": "none", "template": "rubric_score"}
+    policy = {**server, "endpoint": "chat", "max_tokens": 8}
+    return {
+        "work_dir": "run",
+        "dataset": {"path": "prompts.jsonl", "id_field": "id"},
+        "judge": {**server, "model": "judge", **judged},
+        "oracle_config": {
+            "source": "model", "fraction": 0.5, "judge": {**server, "model": "oracle", **judged},
+        },
+        "target_policies": [
+            {"name": "base", "model": "base", **policy},
+            {"name": "moderate", "model": "moderate", **policy},
+        ],
+        "estimation": {"estimators": ["direct", "naive"]},
+        "chunk_rows": 30,
+    }  # fmt: skip
+
+
+def test_a_chat_api_that_cannot_score_has_a_pipeline(tmp_path: Path) -> None:
+    write_prompts(tmp_path, 60)
+    with TestServer(quirk="chat-only") as server:
+        config = load_config(write_config(tmp_path, _chat_settings(server.base_url)))
+        plan = make_plan(config)
+        result = CJEPipeline(config).run()
+        report = server.app.report()
+        assert plan.todo == sum(report["calls"].values()) == 2 * (60 + 60 + 30)
+        assert_accounts(report, config.work_dir)
+        before = results_of(config.work_dir)
+        server.app.forget()
+        CJEPipeline(config).run()
+        assert not server.calls  # nothing is asked twice
+        assert results_of(config.work_dir) == before
+    assert list(result.results) == ["direct", "naive"]
+    assert result.first.policies == ("base", "moderate")
+    assert len(result.first.differences()) == 1
+    assert "result/report.html" in before
+    labelled = pl.read_parquet(config.work_dir / "result" / "judged.parquet")
+    drawn = labelled.filter(pl.col("oracle_label").is_not_null())
+    by_policy = {name: set(part["prompt_id"]) for (name,), part in drawn.group_by("policy")}
+    assert by_policy["base"] == by_policy["moderate"]  # the same prompts: paired labels
+    assert len(by_policy["base"]) == 30
+
+
+def test_the_judged_rows_can_be_analyzed_again_to_the_same_answer(tmp_path: Path) -> None:
+    write_prompts(tmp_path, 120)
+    settings = ngram_settings()
+    settings["estimation"] = {"estimators": ["direct"]}
+    config = load_config(write_config(tmp_path, settings, seed=42))
+    result = CJEPipeline(config).run()
+    again = analyze_dataset(config.work_dir / "result" / "judged.parquet", estimator="direct")
+    assert again.policies == result.first.policies == ("base", "near", "far")
+    assert again.estimates.tolist() == pytest.approx(result.first.estimates.tolist(), abs=1e-12)
+
+
+def test_policies_configured_alike_write_responses_of_their_own(tmp_path: Path) -> None:
+    write_prompts(tmp_path, 60)
+    settings = ngram_settings()
+    settings["target_policies"] = [{**settings["logging_policy"], "name": "twin"}]
+    settings["estimation"] = {"estimators": ["direct"]}
+    config = load_config(write_config(tmp_path, settings))
+    CJEPipeline(config).run()
+    rows = pl.read_parquet(config.work_dir / "result" / "judged.parquet")
+    base, twin = (rows.filter(pl.col("policy") == name)["response"] for name in ("base", "twin"))
+    assert (base != twin).sum() > 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"oracle_config": None}, "there is no oracle_config"),
+        ({"oracle_config": {"source": "csv", "path": "l.csv"}}, "which policy's response"),
+        ({"fresh_draws": {"draws_per_context": 1}}, "writes its own responses"),
+        ({"estimation": {"estimators": ["direct", "calibrated-ips"]}}, "others here do"),
+    ],
+)
+def test_what_a_direct_run_cannot_do_is_refused_before_anything_is_written(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    write_prompts(tmp_path, 20)
+    settings = {**ngram_settings(), "estimation": {"estimators": ["direct"]}, **changes}
+    config = load_config(write_config(tmp_path, settings))
+    with pytest.raises(CJEError, match=said):
+        CJEPipeline(config).run()
+    assert not config.work_dir.exists()
+
+
+def test_without_labels_the_naive_estimator_still_writes_the_rows_to_label(tmp_path: Path) -> None:
+    write_prompts(tmp_path, 30)
+    settings = {**ngram_settings(), "oracle_config": None, "estimation": {"estimators": "naive"}}
+    config = load_config(write_config(tmp_path, settings))
+    result = CJEPipeline(config).run()
+    rows = pl.read_parquet(config.work_dir / "result" / "judged.parquet")
+    assert rows.height == 90
+    assert "oracle_label" not in rows.columns
+    assert list(result.results) == ["naive"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_the_direct_demo_finds_the_truth(tmp_path: Path) -> None:
+    result, rows = run_demo(tmp_path, direct=True)
+    assert [row.policy for row in rows] == ["base", "near", "moderate"]
+    assert sum(row.covered for row in rows) >= 2
+    assert max(abs(row.estimate - row.truth) for row in rows) < 0.03
+    assert result.n_rows == 3000
