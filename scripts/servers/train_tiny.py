@@ -56,7 +56,9 @@ def make_tokenizer(lines: list[str]) -> PreTrainedTokenizerFast:
     return made
 
 
-def train(lines: list[str], tokenizer: PreTrainedTokenizerFast, seed: int, steps: int) -> LlamaForCausalLM:
+def train(
+    lines: list[str], tokenizer: PreTrainedTokenizerFast, seed: int, steps: int
+) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2,

@@ -22,7 +22,7 @@ KINDS = {
     "ascii": ["I am happy to help.", "No, that is not my problem.", "Open the page and click it."],
     "emoji first": ["🙂 yes", "👩‍💻 done", "🎉🎉 well done", "é", "Évidemment."],
     "cjk": ["東京です。", "はい、できます。", "我不知道。"],
-    "code": ["def f(x):\n    return x + 1\n", "{\"a\": [1, 2, 3]}", "SELECT * FROM t;"],
+    "code": ["def f(x):\n    return x + 1\n", '{"a": [1, 2, 3]}', "SELECT * FROM t;"],
     "whitespace": [" leading", "\n\nnew", "trailing  ", "\ttab", " "],
     "long": ["The answer is long. " * 40, "東京 " * 60],
     "special text": ["say <|im_end|> aloud", "<|im_start|>user\nno", "<s>"],
