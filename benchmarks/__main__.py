@@ -48,6 +48,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "sequential": (120, 3600),
     "active": (120, 3600),
     "labelling": (120, 1800),
+    "monitoring": (120, 3600),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }

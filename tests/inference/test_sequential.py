@@ -81,7 +81,7 @@ def test_a_horizon_beyond_the_table_keeps_the_earlier_value_between_looks() -> N
     ["normal", "exponential", "gamma, shape 1/4", "lognormal", "binary 2%", "binary 10%",
      "binary 50%"],
 )  # fmt: skip
-@pytest.mark.parametrize("tuned_at", [100, 500])
+@pytest.mark.parametrize("tuned_at", [200, 500])
 def test_looking_after_every_label_misses_the_truth_in_at_most_one_of_twenty(
     name: str, tuned_at: int
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_calibration_refitted_as_labels_arrive_keeps_the_guarantee(
 
 
 def test_widths_at_the_tuned_sample_keep_their_bars() -> None:
-    for tuned_at in (100, 500, 2_000):
+    for tuned_at in (200, 500, 2_000):
         assert width_ratio(AnytimeRule(tuned_at=tuned_at)) <= 1.6
     assert width_ratio(AnytimeRule(tuned_at=500, method="spending")) <= 1.35
 
@@ -162,7 +162,7 @@ def test_a_paired_difference_has_an_anytime_interval_of_its_own() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"tuned_at": 99}, {"tuned_at": 500.5}, {"method": "wald"}, {"level": 1.0},
+        {"tuned_at": 199}, {"tuned_at": 500.5}, {"method": "wald"}, {"level": 1.0},
         {"first_look": 10}, {"first_look": 600}, {"tuned_at": -1},
     ],
 )  # fmt: skip

@@ -54,7 +54,7 @@ def make(tmp_path: Path, data: Dataset) -> Callable[..., Study]:
 @pytest.fixture
 def organiser_of(tmp_path: Path) -> Callable[..., Organiser]:
     def made(study: Study, path: Path, **gate: Any) -> Organiser:
-        return Organiser(study, path, GateRule(**gate), AnytimeRule(100), label_cost=2.0)
+        return Organiser(study, path, GateRule(**gate), AnytimeRule(200), label_cost=2.0)
 
     return made
 

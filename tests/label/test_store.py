@@ -228,7 +228,7 @@ def test_analyze_reads_the_labels_file(make: Make, data: Dataset) -> None:
     study = make(count=80, design="stratified")
     label_all(study, "alice", lambda k: str(1 + k % 5))
     result = analyze_dataset(data_rows(), labels=path_of(study), judge_scale=(0, 1), anytime=True,
-                             planned_labels=100)  # fmt: skip
+                             planned_labels=200)  # fmt: skip
     assert set(result.policies) == {PROD, CAND}
     assert 1.0 <= float(result.estimates[0]) <= 5.0
     assert sum(result.metadata["n_labels"].values()) == 80

@@ -194,7 +194,7 @@ def _serve(
     from cje.label.listening import bind
     from cje.label.organiser import Organiser
 
-    tuned = max(int(study.store.meta["count"]), 100)
+    tuned = max(int(study.store.meta["count"]), 200)
     rule = AnytimeRule(tuned, "spending" if horizon else "mixture", level)
     organiser = Organiser(study, labels, GateRule(*gate), rule, label_cost)
     tokens = {"organiser": secrets.token_urlsafe(24)}

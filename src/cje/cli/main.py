@@ -11,12 +11,14 @@ from cje.cli.analyze import analyze
 from cje.cli.classifier import app as classifier_app
 from cje.cli.demo import demo
 from cje.cli.doctor import doctor
+from cje.cli.drift import drift
 from cje.cli.ending import run_to_the_end
 from cje.cli.exit_codes import error_code
 from cje.cli.findings import findings
 from cje.cli.gate import gate
 from cje.cli.label import label
 from cje.cli.labels import app as labels_app
+from cje.cli.monitor import monitor
 from cje.cli.plan import plan
 from cje.cli.run import resume, run, status, validate
 from cje.cli.survival import app as survival_app
@@ -53,6 +55,8 @@ app.command()(doctor)
 app.command()(label)
 app.command()(gate)
 app.command()(findings)
+app.command()(monitor)
+app.command()(drift)
 app.command()(plan)
 app.command()(run)
 app.command()(resume)

@@ -24,7 +24,8 @@ from cje.kernels.arrays import BoolArray, FloatArray
 __all__ = ["AnytimeRule", "Look", "anytime_intervals", "anytime_limits"]
 
 FIRST_LOOK = 30
-LEAST_TUNED = 100
+LEAST_TUNED = 200
+_SPENT = 0.85  # share of the error a finite horizon spends; the rest is for what is asymptotic
 MOST_SKEWNESS = 0.35
 _MOST_DF = 1e8  # stdtrit has no limit at infinity
 
@@ -53,7 +54,7 @@ class AnytimeRule:
     Raises
     ------
     CJEError
-        `tuned_at` below 100, where the guarantee was not shown; a horizon before the first look.
+        `tuned_at` below 200, where the guarantee was not shown; a horizon before the first look.
 
     Examples
     --------
@@ -100,7 +101,10 @@ class AnytimeRule:
                     value=int(n.max()), hint="a mixture sequence has no horizon",
                 )  # fmt: skip
             table = spending_boundary(
-                int(self.first_look), int(self.tuned_at), level=self.level, spending=self.spending
+                int(self.first_look),
+                int(self.tuned_at),
+                level=1.0 - _SPENT * (1.0 - self.level),
+                spending=self.spending,
             )
             values = table[np.where(looking, n, self.first_look).astype(int) - self.first_look]
         return np.where(looking, values, np.inf)
