@@ -144,21 +144,14 @@ class CJEPipeline:
             part = self.config.for_policy(index)
             name = policy.name
             rows = self._load_dataset(part, f"dataset of {name}")
-            rows = self._run_stage(
-                f"responses of {name}", self._call_stage, rows, LoggingPolicyStage(part),
-                f"responses of {name}",
-            )  # fmt: skip
-            rows = self._run_stage(
-                f"judge of {name}", self._call_stage, rows, JudgeStage(part), f"judge of {name}"
-            )
+            for stage, label in (
+                (LoggingPolicyStage(part), f"responses of {name}"),
+                (JudgeStage(part), f"judge of {name}"),
+            ):
+                rows = self._run_stage(label, self._called(stage, label), rows)
             if part.oracle_config is not None:
-                rows = self._run_stage(
-                    f"oracle of {name}",
-                    self._generate_oracle_labels,
-                    rows,
-                    part,
-                    f"oracle of {name}",
-                )
+                label = f"oracle of {name}"
+                rows = self._run_stage(label, self._generate_oracle_labels, rows, part, label)
             judged[name] = rows
         return self._run_stage("estimation", self._estimate_direct, judged)
 
@@ -200,11 +193,11 @@ class CJEPipeline:
 
     def _generate_logging_responses(self, rows: RowStream) -> RowStream:
         """2. One response for each context, or the logged ones."""
-        return self._call_stage(rows, LoggingPolicyStage(self.config))
+        return self._call_stage(LoggingPolicyStage(self.config), rows)
 
     def _score_with_judge(self, rows: RowStream) -> RowStream:
         """3. A judge score, with its variance, for each response."""
-        return self._call_stage(rows, JudgeStage(self.config))
+        return self._call_stage(JudgeStage(self.config), rows)
 
     def _generate_oracle_labels(
         self, rows: RowStream, config: PipelineConfig | None = None, label: str | None = None
@@ -221,13 +214,13 @@ class CJEPipeline:
             return {"oracle_selected": drawn.selected, "label_propensity": drawn.propensity}
 
         rows = self._column_stage("oracle_slice", name, rows, columns, label and f"slice, {label}")
-        labelled = self._call_stage(rows, OracleStage(config), label)
+        labelled = self._call_stage(OracleStage(config), rows, label)
         self._findings += report_labels(labelled, oracle)
         return labelled
 
     def _compute_target_logprobs(self, rows: RowStream) -> RowStream:
         """5. Teacher forcing: the logged responses under every target policy."""
-        scored = self._call_stage(rows, TeacherForcing(self.config))
+        scored = self._call_stage(TeacherForcing(self.config), rows)
         checked = scored.select("row_id", "logp_target_all", "error")
         validate_target_policy_computation(checked, len(self.config.target_policies))
         return scored
@@ -238,9 +231,9 @@ class CJEPipeline:
         for policy in self.config.target_policies:
             config = self.config.for_fresh_draws(policy)
             made = self._load_dataset(config, f"fresh dataset of {policy.name}")
-            made = self._call_stage(made, LoggingPolicyStage(config), f"fresh of {policy.name}")
+            made = self._call_stage(LoggingPolicyStage(config), made, f"fresh of {policy.name}")
             drawn[policy.name] = self._call_stage(
-                made, JudgeStage(config), f"fresh judged of {policy.name}"
+                JudgeStage(config), made, f"fresh judged of {policy.name}"
             )
         return drawn
 
@@ -307,10 +300,13 @@ class CJEPipeline:
         self._reporter.done(name, f"{rows} rows, {errors} errors")
         return made
 
-    def _call_stage(self, rows: RowStream, stage: CallStage, label: str | None = None) -> RowStream:
+    def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:
         assert self._executor is not None  # made when the folder was opened
         chunks = self._executor.run_stage(stage, rows)
         return self._finished(stage.name, stage.fingerprint, chunks, label)
+
+    def _called(self, stage: CallStage, label: str) -> Callable[[RowStream], RowStream]:
+        return lambda rows: self._call_stage(stage, rows, label)
 
     def _column_stage(
         self,
