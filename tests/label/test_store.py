@@ -441,3 +441,19 @@ def test_a_study_that_makes_no_sense_is_refused_before_a_file_is_made(
     with pytest.raises(CJEError):
         make(**options)
     assert not list(tmp_path.glob("*.db"))
+
+
+def test_the_gate_reads_the_labels_file(make: Make, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    study = make(count=120, design="paired", baseline=PROD, candidate=CAND)
+    while (item := study.next_item("alice", "tab-0001")) is not None:
+        number = int(item.response.split()[-1])
+        put(study.store, "alice", item, str(4 + number % 3 // 2 if number % 2 else 1 + number % 2))
+    pl.DataFrame(data_rows()).write_ndjson(tmp_path / "d.jsonl")
+    done = CliRunner().invoke(app, [
+        "gate", str(tmp_path / "d.jsonl"), "--labels", str(path_of(study)), "--baseline", PROD,
+        "--candidate", CAND, "--judge-scale", "0-1",
+    ])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "PASS" in done.output
