@@ -24,7 +24,10 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     ),
     "policy": (
         "policy_name", "model", "model_name", "model_id", "system", "generator", "variant", "arm",
-        "candidate", "provider",
+        "candidate", "provider", "prompt_version", "version", "experiment", "experiment_name",
+        "condition", "treatment", "agent", "agent_version", "config", "configuration",
+        "prompt_name", "prompt_template", "deployment", "release", "run", "run_name", "run_id",
+        "group",
     ),
     "draw_idx": ("draw", "draw_id", "draw_index", "epoch", "repeat", "replicate", "sample_idx"),
     "judge_score": (
@@ -327,6 +330,11 @@ class _Resolver:
         for name in (role, *SYNONYMS[role], *self.request.also.get(role, ())):
             for leaf in self.by_name.get(name, ()):
                 rank = self._rank(role, leaf)
+                if role == "policy" and leaf.display in {
+                    *self.request.groups,
+                    *self.request.covariates,
+                }:
+                    continue  # a subgroup column named "group"
                 if rank is not None and leaf.path not in self.claimed:
                     ranked.append((rank, leaf))
         if not ranked:

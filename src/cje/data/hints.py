@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["FIELD_NAMES", "command_line_hints", "field_hint", "label_map_hint", "option_hint"]
+__all__ = [
+    "FIELD_NAMES",
+    "command_line_hints",
+    "field_hint",
+    "label_map_hint",
+    "option_hint",
+    "policy_column_hint",
+]
 
 _COMMAND_LINE: ContextVar[bool] = ContextVar("cje_command_line", default=False)
 
@@ -46,6 +53,13 @@ def field_hint(role: str, column: str | None) -> str:
     if _COMMAND_LINE.get():
         return "--field " + shlex.quote(f"{_SHORT.get(role, role)}={column or 'none'}")
     return f"fields={{{role!r}: {column!r}}}"
+
+
+def policy_column_hint(column: str | None) -> str:
+    """How to say which column names the policy, or that none does."""
+    if _COMMAND_LINE.get():
+        return f"--policy-column {shlex.quote(column or 'none')}"
+    return f"fields={{'policy': {column!r}}}"
 
 
 def label_map_hint() -> str:

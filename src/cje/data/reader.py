@@ -20,6 +20,7 @@ from cje.data.scale import Scale
 from cje.data.sources import Source, open_sources
 from cje.data.tables import Loaded
 from cje.data.values import mapping_note
+from cje.data.versions import ask_about_versions
 from cje.errors import CJEError
 
 __all__ = ["read"]
@@ -193,10 +194,21 @@ def _assemble(
     )
     assembly.notes.extend(note for part in loaded for note in part.notes)
     assembly.notes.extend(_word_notes(loaded))
+    if _is_one_policy(assembly, request, sources):
+        ask_about_versions(sources[0].table, leaves[0], plans[0])
     good = np.concatenate([part.good for part in loaded])
     if not good.all():
         assembly.drop(~good)
     return assembly
+
+
+def _is_one_policy(assembly: Assembly, request: Request, sources: list[Source]) -> bool:
+    """Whether all rows fell to one policy, and nobody said that they should."""
+    if "policy" in request.fields or len(sources) > 1 or sources[0].explicit:
+        return False
+    if assembly.policy is not None:
+        return assembly.policy.n_names == 1
+    return assembly.frame["policy"].drop_nulls().n_unique() < 2
 
 
 def _word_notes(loaded: Sequence[Loaded]) -> list[str]:
