@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types layers unit newest oldest dist fuzz docs bench clean system
+.PHONY: servers help demo test quick lint types layers unit newest oldest dist fuzz docs bench clean system
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -73,6 +73,9 @@ FUZZ_TARGETS := $(wildcard tests/robustness/test_fuzz_*.py) tests/data/test_fuzz
 
 fuzz: $(VENV)/.test ## attacks on every public entry point, on a new seed (printed): MINUTES=30, SEED= to repeat
 	$(BIN)/python scripts/fuzz.py --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED),) $(FUZZ_TARGETS)
+
+servers: $(VENV)/.test ## scoring through real servers (vLLM, transformers serve) beside exact log-probs: benchmarks/servers.md
+	@bash scripts/servers/servers.sh $(BIN)/python
 
 docs: $(VENV)/.test ## the documentation site, strict
 	$(BIN)/mkdocs build --strict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,17 @@ def test_a_server_that_cannot_score_is_found_out_before_anything_is_generated(
             _run(tmp_path, settings)
         assert "/v1/chat/completions" not in server.app.by_path
     assert _calls(tmp_path) == {}
+
+
+def test_a_server_that_is_down_is_said_so_within_seconds(tmp_path: Path) -> None:
+    write_prompts(tmp_path, 10)
+    settings = server_settings("http://127.0.0.1:9/v1")
+    for policy in (settings["logging_policy"], *settings["target_policies"]):
+        del policy["scoring"]
+    began = time.monotonic()
+    with pytest.raises(CJEError, match="connection failed"):
+        _run(tmp_path, settings)
+    assert time.monotonic() - began < 15.0
 
 
 def test_two_draws_for_one_context_are_two_calls(tmp_path: Path) -> None:

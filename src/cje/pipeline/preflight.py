@@ -9,7 +9,7 @@ from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.running import SERVER
 from cje.judges import JudgeConfig
-from cje.models import Endpoint, run_sync, with_retries
+from cje.models import Endpoint, run_sync
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.base import IN_PROCESS
 from cje.policies import PolicyConfig, make_runner
@@ -87,7 +87,7 @@ def _probe(what: str, policy: PolicyConfig) -> Check:
 
     async def look() -> Check:
         try:
-            found = await with_retries(runner.aprobe)  # type: ignore[attr-defined]
+            found = await runner.aprobe()  # type: ignore[attr-defined]  # it retries by itself
         except CJEError as error:
             return Check(what, False, str(error))
         finally:

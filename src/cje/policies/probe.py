@@ -81,7 +81,14 @@ class Capability:
         )
 
     def evidence_text(self) -> str:
-        return "; ".join(self.evidence)
+        """What was tried and came back; forms that failed alike are named together."""
+        forms: dict[str, list[str]] = {}
+        for line in self.evidence:
+            form, _, said = line.partition(": ")
+            forms.setdefault(said or form, []).extend([form] if said else [])
+        return "; ".join(
+            f"{', '.join(tried)}: {said}" if tried else said for said, tried in forms.items()
+        )
 
     def to_json(self) -> dict[str, JSON]:
         return {
