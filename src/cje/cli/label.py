@@ -143,11 +143,12 @@ def _study(labels: Path, data: Dataset, options: StudyOptions) -> Study:
     study = Study.create(labels, data, options)
     scale = study.store.scale
     assert scale is not None
-    say(
-        f"answers: {scale.describe()} (from: {study.store.meta['scale_origin']}); "
-        "--scale changes it for a new file",
-        err=True,
-    )
+    if not options.pairs:
+        say(
+            f"answers: {scale.describe()} (from: {study.store.meta['scale_origin']}); "
+            "--scale changes it for a new file",
+            err=True,
+        )
     return study
 
 
