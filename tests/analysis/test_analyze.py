@@ -249,7 +249,7 @@ def test_labels_that_follow_the_score_are_noticed_unless_the_propensity_is_known
     kept = np.random.default_rng(0).random(500) < chance
     label = np.where(kept, sim.oracle_label, np.nan)
     data = sim.with_columns(oracle_label=label, label_propensity=None)
-    assert "labels-not-random" in {f.code for f in analyze_dataset(data).findings}
+    assert "labels-modelled" in {f.code for f in analyze_dataset(data).findings}
     known = analyze_dataset(data.with_columns(label_propensity=chance))
     assert "labels-not-random" not in {f.code for f in known.findings}
     low, high = known.ci()[0]

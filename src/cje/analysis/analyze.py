@@ -10,11 +10,21 @@ from typing import Any, Literal
 from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
 from cje.analysis.inputs import check_options, read_source
+from cje.analysis.selection import (
+    check_labelling,
+    columns_of,
+    factor_columns,
+    refused_within,
+    with_selection,
+)
 from cje.analysis.skips import skip_findings
 from cje.analysis.subgroups import subgroup_results
 from cje.checks import check_level
 from cje.data.dataset import Dataset
+from cje.data.sources import Opened, open_sources
+from cje.diagnostics.selection import SelectionCheck
 from cje.errors import CJEError
+from cje.estimators.direct.estimator import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
 from cje.findings import Finding
 from cje.inference.sequential import AnytimeRule
@@ -201,10 +211,19 @@ def _run(
 
     if entry.name == "direct":
         options = {**options, "calibration_data": _calibration(inputs)}
-    estimator = build(inputs.fresh, inputs.logged)
+    fresh = inputs.fresh
+    checks: dict[str, SelectionCheck] = {}
+    if entry.name == "direct" and fresh is not None:
+        fresh, checks = check_labelling(fresh)
+    estimator = build(fresh, inputs.logged)
     result: EstimationResult = estimator.fit_and_estimate()
+    if isinstance(estimator, DirectEstimator):
+        result = with_selection(result, checks, estimator)
     if columns:
-        parts = subgroup_results(estimator, build, inputs.fresh, inputs.logged, columns)
+        parts = subgroup_results(estimator, build, fresh, inputs.logged, columns)
+        parts = {
+            name: part.with_(findings=refused_within(part, checks)) for name, part in parts.items()
+        }
         result = result.with_(subgroups=parts)
     return result
 
@@ -258,7 +277,21 @@ def _fresh(
 ) -> Dataset | None:
     if data is not None and folder is not None:
         raise CJEError("give fresh_draws_data or fresh_draws_dir, not both")
-    return read_source(data if folder is None else folder, groups=groups, **reading)
+    source = data if folder is None else folder
+    if source is None or isinstance(source, Dataset):
+        return read_source(source, groups=groups, **reading)
+    if isinstance(source, Mapping):
+        return read_source(source, groups=groups, **reading)
+    opened = open_sources(source, None)
+    return read_source(opened, groups=groups, **_watched(opened, reading))
+
+
+def _watched(opened: Opened, reading: dict[str, Any]) -> dict[str, Any]:
+    """Keep the lengths and times that the labelling is checked against, too."""
+    names = [set(factor_columns(columns_of(part))) for part in opened.sources]
+    shared = set.intersection(*names) if names else set()
+    extra = sorted(shared - set(reading["covariates"]) - set((reading["fields"] or {}).values()))
+    return reading | {"covariates": (*reading["covariates"], *extra)}
 
 
 def _win_rate(result: EstimationResult, opponent: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from cje.results.comparison import Comparison, compare
 from cje.results.headline import decimals_for, on_labels, unit
 from cje.results.result import EstimationResult
 
-__all__ = ["EXIT_CODES", "GateResult", "GateRow", "gate"]
+__all__ = ["EXIT_CODES", "GateResult", "GateRow", "candidate_of", "gate"]
 
 EXIT_CODES = {Decision.PASS: 0, Decision.FAIL: 1, Decision.UNDECIDED: 2}
 Undecided = Literal["undecided", "pass", "fail"]
@@ -194,6 +194,26 @@ def gate(
     if decision is not Decision.UNDECIDED:
         return found
     return replace(found, needed=what_would_decide(result, pair, rule, _open(whole, groups)))
+
+
+def candidate_of(result: EstimationResult, baseline: str, candidate: str | None) -> str:
+    """The named candidate, or the only version beside the baseline.
+
+    Raises
+    ------
+    CJEError
+        Several versions could be meant.
+    """
+    if candidate is not None:
+        return candidate
+    others = [name for name in result.policies if name != baseline]
+    if len(others) != 1:
+        raise CJEError(
+            "which version is the candidate?",
+            value=", ".join(others),
+            hint="name it: --candidate NAME, candidate=NAME",
+        )
+    return others[0]
 
 
 def _open(whole: GateRow, groups: Sequence[GateRow]) -> str:

@@ -86,6 +86,7 @@ def gate(
     Exit code 0: PASS; 1: FAIL; 2: UNDECIDED; 3: an error.
     """
     from cje.analysis import analyze_dataset
+    from cje.analysis.gate import candidate_of
     from cje.analysis.gate import gate as decide
     from cje.analysis.gate_formats import to_junit, to_markdown
     from cje.inference import GateRule
@@ -114,7 +115,7 @@ def gate(
         text=report is not None,
         seed=seed,
     )
-    who = _candidate(result.policies, baseline, candidate)
+    who = candidate_of(result, baseline, candidate)
     found = decide(result, who, baseline, rule=rule, each=each, undecided=undecided)  # type: ignore[arg-type]
     say(json.dumps(found.to_dict(), indent=1, allow_nan=False) if as_json else _words(found))
     if markdown is not None:
@@ -124,19 +125,6 @@ def gate(
     if report is not None:
         result.to_html(report)
     raise typer.Exit(found.exit_code)
-
-
-def _candidate(names: tuple[str, ...], baseline: str, candidate: str | None) -> str:
-    if candidate is not None:
-        return candidate
-    others = [name for name in names if name != baseline]
-    if len(others) != 1:
-        raise CJEError(
-            "which version is the candidate?",
-            value=", ".join(others),
-            hint="name it with --candidate",
-        )
-    return others[0]
 
 
 def _words(found: GateResult) -> str:

@@ -140,8 +140,8 @@ def labelling_findings(tests: list[LabellingTest], *, has_propensity: bool) -> l
 def _rank_sum(
     values: FloatArray, labelled: BoolArray, prompts: IntArray | None
 ) -> tuple[float, float]:
-    """Mann-Whitney effect (minus 1/2) and two-sided p by the normal approximation with ties."""
-    from scipy.special import ndtr
+    """Mann-Whitney effect (minus 1/2) and two-sided p: t with the labelled prompts less one df."""
+    from scipy.special import stdtr
 
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
@@ -150,7 +150,8 @@ def _rank_sum(
     # The mean rank of the labelled rows says the same as U, and has its variance under chance.
     found = chance_gap(rank, labelled, np.arange(n) if prompts is None else prompts)
     gap = float(rank[labelled].mean()) - (n + 1.0) / 2.0
-    return gap / (n - float(labelled.sum())), float(2.0 * ndtr(-abs(found.z)))
+    df = max(found.n_prompts - 1.0, 1.0)
+    return gap / (n - float(labelled.sum())), float(2.0 * stdtr(df, -abs(found.z)))
 
 
 def _shares(codes: IntArray, labelled: BoolArray, prompts: IntArray | None) -> tuple[float, float]:

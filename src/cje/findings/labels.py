@@ -60,6 +60,27 @@ LABELS_NOT_RANDOM = Rule(
     "Labels describe all rows only if they were chosen at random or with known probabilities.",
     thresholds={"p_value": 1e-3, "labels_needed": 10},
 )
+LABELS_MODELLED = Rule(
+    "labels-modelled",
+    "which of its responses are labelled depends on {factors}: the labels are weighted by a model "
+    "of that, and the value is right only if nothing else decided what was labelled",
+    "record the probability with which each row was chosen as label_propensity, or label a random "
+    "slice",
+    "The labels were selected by something that is known of every row; a model of the selection "
+    "corrects the value.",
+    thresholds={"p_value": 1e-3},
+)
+LABELS_SELECTED = Rule(
+    "labels-selected",
+    "which of its responses are labelled depends on {factors}, and weights cannot correct that: "
+    "{reason}",
+    "label a random slice of its responses, or record the probability with which each row was "
+    "chosen as label_propensity",
+    "The labels were selected, and one kind of response has next to none: no weight makes the "
+    "others stand for it.",
+    (_REFUSE,),
+    {"p_value": 1e-3, "labels_in_a_fifth": 3, "effective_labels": 20},
+)
 LABELS_DEPEND_ON = Rule(
     "labels-depend-on",
     "which rows are labelled depends on {factor} (effect {effect:+.2f}, adjusted p "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cje.findings.labels import LABELS_MODELLED
 from cje.inference import Interval, Severity
 from cje.report import Answer
 from cje.report.wording import fixed, isolated, shorten
@@ -48,6 +49,7 @@ def answer_of(result: EstimationResult, pairs: Pairs, rows: Rows) -> Answer:
             *_refusals(result),
             *_capped(undecided, "pairs without a significant difference are in the table below"),
             *_borrowed(result),
+            *_selected(result),
             _SCOPE,
         ),
         _steps(result, best, usable),
@@ -98,6 +100,16 @@ def _borrowed(result: EstimationResult) -> list[str]:
     return [
         f"The value of {_list(names)} was not checked against labels of its own: it rests on "
         "labels of other versions."
+    ]
+
+
+def _selected(result: EstimationResult) -> list[str]:
+    """Values that rest on a model of which rows were labelled."""
+    refused = result.refused()
+    return [
+        f"The value of {_name(f.subject)} without an assumption: {_text(f.message)}."
+        for f in result.findings
+        if f.code == LABELS_MODELLED.code and f.subject is not None and f.subject not in refused
     ]
 
 

@@ -431,6 +431,9 @@ def _facts(result: EstimationResult) -> Facts:
         items.append(("calibration mode", str(mode)))
     for key, value in (meta.get("config") or {}).items():
         items.append((str(key), _plain(value)))
+    for policy, check in (result.diagnostics.get("labelling") or {}).items():
+        if check["checked"]:
+            items.append((f"labelling of {policy} checked against", ", ".join(check["checked"])))
     for role, notes in meta.get("reading", {}).items():
         items.append((f"how the {role} data were read", "\n".join(notes)))
     items.append(("versions", f"cje {__version__}, NumPy {np.__version__}, "

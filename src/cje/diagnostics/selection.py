@@ -1,0 +1,174 @@
+r"""Labels that were selected: does labelling depend on what is known of a row?
+
+Within one policy, L says which of its rows are labelled and X is what is known of every row: the
+judge score, the length of the response, a time. If :math:`L \perp Y \mid X` (missing at random) and
+every kind of row has a chance :math:`\pi(X) > 0`, labels weighted by :math:`1/\pi(X)` stand for all
+rows; :math:`\pi` is a logistic regression on restricted cubic splines of the ranks of X. Where some
+kind of row has no labels, no weight can stand for it. Selection on anything that is not in X cannot
+be detected.
+
+References
+----------
+Robins, Rotnitzky & Zhao (1994), "Estimation of regression coefficients when some regressors are not
+always observed", JASA 89, 846-866.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cje.diagnostics.labelling import LabellingTest, labelling_tests
+from cje.errors import CJEError
+from cje.findings.labels import LABELS_SELECTED
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
+
+__all__ = ["SelectionCheck", "check_selection", "selection_model"]
+
+_MIN_LABELS = 10
+_REGIONS = 5
+_KNOTS = (0.05, 0.35, 0.65, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionCheck:
+    """What was checked of one policy's labels, and what follows.
+
+    Attributes
+    ----------
+    factors : tuple of str
+        What labelling was tested against.
+    tests : tuple of LabellingTest
+        Adjusted for the number of factors (Holm).
+    depends_on : tuple of str
+        The factors it depends on at the level 0.1%: one false alarm per thousand random slices.
+    propensity : array (n,), optional
+        The modelled chance of each row, where labelling depends on something and every kind of row
+        has labels.
+    reason : str
+        Why it could not be modelled.
+    """
+
+    factors: tuple[str, ...]
+    tests: tuple[LabellingTest, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    propensity: FloatArray | None = field(default=None, repr=False)
+    reason: str = ""
+
+    @property
+    def status(self) -> str:
+        """``"random"`` as far as was checked, ``"modelled"`` or ``"refused"``."""
+        if not self.depends_on:
+            return "random"
+        return "refused" if self.propensity is None else "modelled"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "status": self.status,
+            "checked": list(self.factors),
+            "depends_on": list(self.depends_on),
+            "tests": [test.to_dict() for test in self.tests],
+            "reason": self.reason,
+        }
+
+
+def check_selection(
+    labelled: BoolArray, factors: Mapping[str, FloatArray], prompts: IntArray
+) -> SelectionCheck:
+    """Test labelling within one policy against `factors`; model it where it depends on one.
+
+    Parameters
+    ----------
+    labelled : bool array (n,)
+    factors : mapping name -> array (n,)
+        Numbers known of every row; a factor with missing values is tested on the rows that have it
+        and takes no part in the model.
+    prompts : int array (n,)
+        Rows of one prompt are one cluster of the tests.
+    """
+    names = tuple(factors)
+    if int(labelled.sum()) < _MIN_LABELS or labelled.all():
+        return SelectionCheck(())
+    tests = tuple(labelling_tests(labelled, factors, {}, prompts=prompts))
+    found = tuple(test.factor for test in tests if test.p_adjusted < LABELS_SELECTED["p_value"])
+    if not found:
+        return SelectionCheck(names, tests)
+    known = {name: x for name, x in factors.items() if np.isfinite(x).all()}
+    for name in found:
+        if name not in known:
+            return SelectionCheck(names, tests, found, reason=f"{name} is missing for some rows")
+        empty = _thin_region(factors[name], labelled)
+        if empty:
+            reason = f"too few labels among the {empty} fifth of the rows by {name}"
+            return SelectionCheck(names, tests, found, reason=reason)
+    propensity = selection_model(labelled, known)
+    weight = 1.0 / propensity[labelled]
+    effective = float(weight.sum() ** 2 / (weight**2).sum())
+    if effective < LABELS_SELECTED["effective_labels"]:
+        reason = f"its {int(labelled.sum())} labels, weighted, count as {effective:.0f} only"
+        return SelectionCheck(names, tests, found, reason=reason)
+    return SelectionCheck(names, tests, found, propensity)
+
+
+def _thin_region(values: FloatArray, labelled: BoolArray) -> str:
+    """The fifth of the rows that has next to no labels, or nothing."""
+    order = np.argsort(values, kind="stable")
+    rank = np.empty(len(values))
+    rank[order] = np.arange(len(values))
+    # ties share a region, so that a coarse score is cut between its values
+    _, code = np.unique(values, return_inverse=True)
+    middle = np.bincount(code, rank)[code] / np.bincount(code)[code]
+    region = np.minimum((middle * _REGIONS / len(values)).astype(np.int64), _REGIONS - 1)
+    rows, labels = (np.bincount(region, w, _REGIONS) for w in (np.ones(len(values)), labelled))
+    words = ("lowest", "second lowest", "middle", "second highest", "highest")
+    for k, word in enumerate(words):
+        if rows[k] and labels[k] < min(LABELS_SELECTED["labels_in_a_fifth"], rows[k]):
+            return word
+    return ""
+
+
+def selection_model(
+    labelled: BoolArray, factors: Mapping[str, FloatArray], *, rows: BoolArray | None = None
+) -> FloatArray:
+    """The chance of each row to be labelled, from a logistic regression on splines of ranks.
+
+    `rows` are those it is fitted on (all by default); it is predicted for all.
+
+    Raises
+    ------
+    CJEError
+        Without a factor, or where no or every row of the fit is labelled.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    if not factors:
+        raise CJEError("a model of the labelling needs a factor")
+    design = np.column_stack([column for x in factors.values() for column in _basis(x)])
+    at = np.ones(len(labelled), dtype=bool) if rows is None else rows
+    if not labelled[at].any() or labelled[at].all():
+        raise CJEError("a model of the labelling needs labelled and unlabelled rows")
+    # A weak penalty keeps a factor that predicts labelling perfectly from diverging.
+    model = LogisticRegression(C=10.0, max_iter=500).fit(design[at], labelled[at])
+    chance: FloatArray = model.predict_proba(design)[:, 1]
+    return np.clip(chance, 0.2 / len(labelled), 1.0)
+
+
+def _basis(values: FloatArray) -> list[FloatArray]:
+    """Restricted cubic spline of the ranks, scaled to [0, 1] (four knots: three columns)."""
+    _, code, counts = np.unique(values, return_inverse=True, return_counts=True)
+    x = ((np.cumsum(counts) - 0.5 * counts)[code]) / len(values)
+    t, columns = np.asarray(_KNOTS), [x]
+    last, before = t[-1], t[-2]
+
+    def cube(knot: float) -> FloatArray:
+        return np.asarray(np.maximum(x - knot, 0.0) ** 3)
+
+    for knot in t[:-2]:
+        term = cube(knot) - cube(before) * (last - knot) / (last - before)
+        term += cube(last) * (before - knot) / (last - before)
+        columns.append(term / (last - t[0]) ** 2)
+    return columns
