@@ -142,9 +142,10 @@ def test_a_constant_judge_is_not_labels_chosen_by_score() -> None:
 
 def test_a_finding_speaks_on_the_scale_of_the_labels() -> None:
     from cje.data.scale import Scale
+    from cje.diagnostics import label_choice_findings
 
     data = _skewed(POLICIES)
     five = data.with_columns(judge_scale=Scale(1, 5), oracle_scale=Scale(1, 5))
-    one = next(f for f in analyze_dataset(data).findings if f.code == "labels-not-random")
-    four = next(f for f in analyze_dataset(five).findings if f.code == "labels-not-random")
+    one = label_choice_findings(data)[0]
+    four = label_choice_findings(five)[0]
     assert four.details["gap"] == pytest.approx(4 * one.details["gap"])

@@ -78,7 +78,7 @@ def test_the_action_ends_with_the_gates_code(
     changed: dict[str, str], code: int, folder: Path, environment: dict[str, str]
 ) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    steps = yaml.safe_load(_block("GitHub", "yaml"))["jobs"]["gate"]["steps"]
+    steps = yaml.safe_load(_block("GitHub", "yml"))["jobs"]["gate"]["steps"]
     given = {name: str(spec.get("default", "")) for name, spec in action["inputs"].items()}
     given |= {name: str(value) for name, value in steps[1]["with"].items()} | changed
     assert set(given) == set(action["inputs"])
@@ -103,7 +103,7 @@ def test_the_action_ends_with_the_gates_code(
 
 @pytest.mark.slow
 def test_the_gitlab_job_ends_with_the_gates_code(folder: Path, environment: dict[str, str]) -> None:
-    job = yaml.safe_load(_block("GitLab", "yaml"))["release-gate"]
+    job = yaml.safe_load(_block("GitLab", "yml"))["release-gate"]
     install, *script = job["script"]
     assert install == "python -m pip install causal-judge"  # done by the environment above
     done = _bash("\n".join(script), folder, environment)
@@ -116,7 +116,7 @@ def test_the_gitlab_job_ends_with_the_gates_code(folder: Path, environment: dict
 def test_the_pytest_example_passes_with_the_installed_plugin(
     folder: Path, environment: dict[str, str]
 ) -> None:
-    (folder / "test_release.py").write_text(_block("pytest", "python"))
+    (folder / "test_release.py").write_text(_block("pytest", "py"))
     done = _bash("python -m pytest -q --strict-markers test_release.py", folder, environment)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout

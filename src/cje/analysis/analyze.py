@@ -10,21 +10,13 @@ from typing import Any, Literal
 from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
 from cje.analysis.inputs import check_options, read_source
-from cje.analysis.selection import (
-    check_labelling,
-    columns_of,
-    factor_columns,
-    refused_within,
-    with_selection,
-)
+from cje.analysis.selection import columns_of, factor_columns
 from cje.analysis.skips import skip_findings
 from cje.analysis.subgroups import subgroup_results
 from cje.checks import check_level
 from cje.data.dataset import Dataset
 from cje.data.sources import Opened, open_sources
-from cje.diagnostics.selection import SelectionCheck
 from cje.errors import CJEError
-from cje.estimators.direct.estimator import DirectEstimator
 from cje.estimators.registry import EstimatorEntry, find_estimator
 from cje.findings import Finding
 from cje.inference.sequential import AnytimeRule
@@ -211,19 +203,10 @@ def _run(
 
     if entry.name == "direct":
         options = {**options, "calibration_data": _calibration(inputs)}
-    fresh = inputs.fresh
-    checks: dict[str, SelectionCheck] = {}
-    if entry.name == "direct" and fresh is not None:
-        fresh, checks = check_labelling(fresh)
-    estimator = build(fresh, inputs.logged)
+    estimator = build(inputs.fresh, inputs.logged)
     result: EstimationResult = estimator.fit_and_estimate()
-    if isinstance(estimator, DirectEstimator):
-        result = with_selection(result, checks, estimator)
     if columns:
-        parts = subgroup_results(estimator, build, fresh, inputs.logged, columns)
-        parts = {
-            name: part.with_(findings=refused_within(part, checks)) for name, part in parts.items()
-        }
+        parts = subgroup_results(estimator, build, inputs.fresh, inputs.logged, columns)
         result = result.with_(subgroups=parts)
     return result
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
+from cje.estimators.direct.selection import refused_within
 from cje.findings.labels import SUBGROUP_LEFT_OUT
 from cje.inference import Finding, InfluenceEstimate, Severity
 from cje.results.result import EstimationResult
@@ -63,7 +64,8 @@ def _by_itself(estimator: Any, fresh: Dataset, column: str) -> EstimationResult:
             "estimate_by must name its values 'policy | level', policies first, as cells_of does",
             value=result.policies,
         )
-    return result.with_(metadata={"cells": cells}, findings=findings)
+    found = result.with_(metadata={"cells": cells}, findings=findings)
+    return found.with_(findings=refused_within(found, getattr(estimator, "selection_", {})))
 
 
 def _by_level(

@@ -15,6 +15,11 @@ from cje.estimators.direct.findings import cell_findings, copy_findings
 from cje.estimators.direct.label_pool import gather_labels
 from cje.estimators.direct.label_predictor import fit_label_predictor
 from cje.estimators.direct.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
+from cje.estimators.direct.selection import (
+    check_labelling,
+    selection_findings,
+    with_labelling_model,
+)
 from cje.estimators.identical_labels import unseen_variance
 from cje.estimators.judge_curve import judge_curve
 from cje.estimators.plug_in import label_influence, sized_by_jackknife
@@ -98,6 +103,8 @@ class DirectEstimator:
 
     Attributes
     ----------
+    selection_ : mapping policy -> SelectionCheck
+        What labelling was found to depend on, where no propensities are recorded.
     predictor_ : LabelPredictor
         The cross-fitted prediction of the label, after `fit_and_estimate`.
     pool_ : LabelPool
@@ -132,8 +139,8 @@ class DirectEstimator:
 
     def fit_and_estimate(self) -> EstimationResult:
         """The value of every policy."""
-        data = self.dataset
         self._fit()
+        data = self.dataset
         result = self._estimate(data.policy.compact())
         occupied = np.flatnonzero(self.predictor_.shares > 0)
         pool = self.pool_
@@ -143,6 +150,7 @@ class DirectEstimator:
         )  # fmt: skip
         evidence = Evidence(data, self._labels.rows, self._labels.prediction)
         details, findings = self._audit_labels(data.policy.compact())
+        result = with_labelling_model(result, self.selection_, self)
         return result.with_(
             diagnostics=details, curves={"judge": curve}, evidence=evidence, findings=findings
         )
@@ -163,6 +171,8 @@ class DirectEstimator:
     # ---- fitting --------------------------------------------------------------------------------
 
     def _fit(self) -> None:
+        if not hasattr(self, "selection_"):
+            self.dataset, self.selection_ = check_labelling(self.dataset)
         data = self.dataset
         require_scores(data, "direct")
         self._x = covariate_matrix(data, self.covariates)
@@ -202,6 +212,9 @@ class DirectEstimator:
     def _audit_labels(self, cells: Codes) -> tuple[dict[str, Any], list[Finding]]:
         borrowed = self._borrowed_names(self._own_labels(cells), cells.names)
         details, findings = audit_labels(self.dataset, self.pool_, self.predictor_, borrowed)
+        if self.selection_:
+            details["labelling"] = {name: c.to_dict() for name, c in self.selection_.items()}
+        findings = selection_findings(self.selection_, findings)
         return details, [*copy_findings(self.pool_.n_copies), *findings]
 
     # ---- estimating -----------------------------------------------------------------------------

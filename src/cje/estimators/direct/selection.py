@@ -1,0 +1,141 @@
+"""Selected labels: modelled where the overlap allows, otherwise refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cje.data.dataset import Dataset
+from cje.diagnostics.selection import SelectionCheck, check_selection, selection_model
+from cje.errors import CJEError
+from cje.findings import Finding
+from cje.findings.labels import LABELS_MODELLED, LABELS_NOT_RANDOM, LABELS_SELECTED
+from cje.inference.components import Component
+from cje.kernels.arrays import FloatArray
+from cje.results.result import EstimationResult
+
+if TYPE_CHECKING:
+    from cje.estimators.direct.estimator import DirectEstimator
+
+__all__ = ["check_labelling", "refused_within", "selection_findings", "with_labelling_model"]
+
+_FOLDS = 10
+
+
+def check_labelling(data: Dataset) -> tuple[Dataset, dict[str, SelectionCheck]]:
+    """Check each policy's labels; the data with the modelled propensities, where any are.
+
+    Nothing is checked where propensities are recorded.
+    """
+    if data.label_propensity is not None or not data.is_labelled.any():
+        return data, {}
+    labelled = data.is_labelled
+    checks: dict[str, SelectionCheck] = {}
+    chance = np.ones(len(data))
+    factors = _factors(data)
+    for code, policy in enumerate(data.policy.names):
+        mine = np.flatnonzero(data.policy.codes == code)
+        if not labelled[mine].any():
+            continue
+        own = {name: values[mine] for name, values in factors.items()}
+        found = check_selection(labelled[mine], own, data.prompt_id.codes[mine])
+        checks[policy] = found
+        share = float(labelled[mine].mean())
+        chance[mine] = share if found.propensity is None else found.propensity
+    if not any(check.status == "modelled" for check in checks.values()):
+        return data, checks
+    return data.with_columns(label_propensity=chance), checks
+
+
+def _factors(data: Dataset) -> dict[str, FloatArray]:
+    factors = {"judge score": data.judge_score}
+    for name, values in data.covariates.items():
+        if np.isfinite(values).any():
+            factors[name] = values
+    if data.response is not None and not any("length" in name for name in factors):
+        factors["response length"] = data.response.lengths().astype(np.float64)
+    return factors
+
+
+def selection_findings(
+    checks: Mapping[str, SelectionCheck], findings: Sequence[Finding]
+) -> list[Finding]:
+    """`findings` with those of the checks in place of the general one on the same policy."""
+    own = [finding for policy, check in checks.items() for finding in _findings(policy, check)]
+    said = {finding.subject for finding in own}
+    others = [
+        finding
+        for finding in findings
+        if finding.code != LABELS_NOT_RANDOM.code or finding.subject not in said
+    ]
+    return [*others, *own]
+
+
+def with_labelling_model(
+    result: EstimationResult, checks: Mapping[str, SelectionCheck], estimator: DirectEstimator
+) -> EstimationResult:
+    """The result with intervals wider for the estimation of the labelling model."""
+    modelled = [name for name, check in checks.items() if check.status == "modelled"]
+    if not modelled:
+        return result
+    covariance = _model_covariance(estimator, modelled)
+    extra = Component("labelling model", covariance=covariance, df=_FOLDS - 1.0)
+    influence = result.influence
+    return result.with_(influence=replace(influence, components=(*influence.components, extra)))
+
+
+def _findings(policy: str, check: SelectionCheck) -> list[Finding]:
+    if check.status == "random":
+        return []
+    factors, details = " and ".join(check.depends_on), check.to_dict()
+    if check.status == "modelled":
+        return [LABELS_MODELLED.finding(policy, details=details, factors=factors)]
+    reason = check.reason
+    return [LABELS_SELECTED.finding(policy, details=details, factors=factors, reason=reason)]
+
+
+def _model_covariance(estimator: DirectEstimator, modelled: list[str]) -> FloatArray:
+    """Delete-one-fold jackknife of the labels' correction over refits of the labelling model."""
+    data = estimator.dataset
+    names = data.policy.compact().names
+    labels = estimator.pool_.labels[: estimator.pool_.n_own]
+    rows = np.flatnonzero(data.is_labelled)
+    residual = np.zeros(len(data))
+    residual[rows] = labels - estimator.predictor_.at_labels[: len(rows)]
+    out = np.zeros((len(names), len(names)))
+    for policy in modelled:
+        mine = np.flatnonzero(data.policy.mask(policy))
+        labelled = data.is_labelled[mine]
+        factors = {
+            name: values[mine]
+            for name, values in _factors(data).items()
+            if np.isfinite(values[mine]).all()
+        }
+        fold = data.prompt_id.codes[mine] % _FOLDS
+        values = []
+        for k in range(_FOLDS):
+            try:
+                chance = selection_model(labelled, factors, rows=fold != k)
+            except CJEError:  # a fold without which nothing is labelled
+                continue
+            weight = labelled / chance
+            values.append(float(weight @ residual[mine] / weight.sum()))
+        n, each = len(values), np.asarray(values)
+        if n > 1:
+            k = names.index(policy)
+            out[k, k] = (n - 1.0) / n * float(((each - each.mean()) ** 2).sum())
+    width = data.oracle_scale.width
+    return np.asarray(out * width**2)
+
+
+def refused_within(part: EstimationResult, checks: Mapping[str, SelectionCheck]) -> list[Finding]:
+    """Refusals of the cells of policies whose labels were selected beyond correction."""
+    return [
+        replace(finding, subject=name)
+        for name, cell in zip(part.policies, part.cells or (), strict=True)
+        if (check := checks.get(cell["policy"])) is not None and check.status == "refused"
+        for finding in _findings(cell["policy"], check)
+    ]
