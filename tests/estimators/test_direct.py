@@ -110,7 +110,7 @@ def test_several_draws_of_a_prompt_count_as_one_cluster() -> None:
     np.testing.assert_allclose(both.standard_errors, once.standard_errors, rtol=0.06)
 
 
-def test_a_prompt_with_more_draws_speaks_no_louder() -> None:
+def test_a_prompt_with_more_draws_has_no_more_weight() -> None:
     rng = np.random.default_rng(0)
     prompts = [f"p{i}" for i in range(40)]
     ids = prompts + ["p0"] * 60
@@ -356,7 +356,7 @@ def test_labels_on_one_prompt_are_refused() -> None:
 
 
 def test_unknown_covariate_and_subgroup_list_what_there_is() -> None:
-    with pytest.raises(CJEError, match="covariates there are: none"):
+    with pytest.raises(CJEError, match="available covariates: none"):
         DirectEstimator(_data(), covariates=("length",)).fit_and_estimate()
-    with pytest.raises(CJEError, match="columns there are: none"):
+    with pytest.raises(CJEError, match="available columns: none"):
         DirectEstimator(_data()).estimate_by("domain")

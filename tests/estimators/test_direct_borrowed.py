@@ -38,7 +38,7 @@ def test_the_same_labels_move_two_policies_of_equal_scores_alike(shared_prompts:
     assert result.robust_standard_errors.min() > 1.2 * result.standard_errors.max()
 
 
-def test_labels_of_fresh_prompts_are_worth_the_same_inside_and_outside_the_data() -> None:
+def test_labels_of_fresh_prompts_count_the_same_inside_and_outside_the_data() -> None:
     fresh, lender = _apart(1, shared_prompts=True)
     outside = DirectEstimator(fresh, calibration_data=[lender]).fit_and_estimate()
     inside = DirectEstimator(fresh.concat(lender)).fit_and_estimate()

@@ -24,7 +24,7 @@ def codes(sampler):
     return {f.code for f in CalibratedIPS(sampler).fit_and_estimate().findings}
 
 
-def test_labels_on_high_scores_alone_are_told_and_recorded_propensities_settle_it():
+def test_labels_on_high_scores_alone_are_reported_unless_propensities_are_recorded():
     sim = simulate.logged_with_logprobs(2000, 2000, seed=1, targets={"t": 0.6})
     score = sim.dataset.judge_score
     chance = np.where(score > np.quantile(score, 0.7), 0.5, 0.05)

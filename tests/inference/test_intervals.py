@@ -71,7 +71,7 @@ def test_logit_at_the_bound_falls_back_and_stays_inside() -> None:
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, -0.5])
-def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
+def test_a_level_that_is_not_a_probability_is_refused(level: float) -> None:
     with pytest.raises(CJEError, match="level"):
         interval_limits(0.0, 1.0, level=level)
 
@@ -87,7 +87,7 @@ def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
         {"bounds": (0.0, 0.0), "method": "logit"},
     ],
 )  # fmt: skip
-def test_limits_of_what_is_no_estimate_are_refused(arguments: dict[str, object]) -> None:
+def test_limits_of_values_that_are_not_finite_are_refused(arguments: dict[str, object]) -> None:
     given = {"values": [0.5, 0.6], "standard_errors": [0.1, 0.1], "df": 5.0} | arguments
     with pytest.raises(CJEError):
         interval_limits(**given)  # type: ignore[arg-type]
@@ -95,7 +95,9 @@ def test_limits_of_what_is_no_estimate_are_refused(arguments: dict[str, object])
 
 @pytest.mark.parametrize(("statistic", "df"), [(np.nan, 5), (1.0, 0), (1.0, np.nan), ("x", 5),
                                                ([1.0, 2.0], [1, 2, 3])])  # fmt: skip
-def test_p_values_of_what_is_no_statistic_are_refused(statistic: object, df: object) -> None:
+def test_p_values_of_statistics_that_are_not_numbers_are_refused(
+    statistic: object, df: object
+) -> None:
     with pytest.raises(CJEError):
         t_p_value(statistic, df)
 

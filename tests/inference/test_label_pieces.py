@@ -33,7 +33,7 @@ def test_a_difference_rests_on_the_pieces_in_which_the_two_differ() -> None:
     assert scaled.degrees_of_freedom()[0] == pytest.approx(4.0)
 
 
-def test_joined_estimates_meet_on_the_labels_they_share() -> None:
+def test_joined_estimates_are_aligned_on_the_labels_they_share() -> None:
     one = replace(_estimate(np.ones((6, 1))), clusters=tuple("abcdef"))
     two = replace(_estimate(np.ones((8, 1))), clusters=tuple("efghijkl")).renamed(["z"])
     joined = InfluenceEstimate.join([one, two])

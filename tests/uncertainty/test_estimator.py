@@ -124,7 +124,7 @@ def test_with_prompt_ids_the_row_order_changes_nothing() -> None:
     assert again.se == pytest.approx(first.se, abs=1e-12)
 
 
-def test_fresh_draws_meet_logged_prompts_by_id_whatever_their_order() -> None:
+def test_fresh_draws_are_matched_with_logged_prompts_by_id_in_any_order() -> None:
     d = draw(replace(NOISY, fresh=True), np.random.default_rng(7))
     assert d.fresh is not None
     ids = [f"p{i}" for i in range(len(d.weights))]
@@ -199,7 +199,7 @@ def test_what_nothing_can_save_is_seen_to_fail(scenario: Scenario) -> None:
     assert study(scenario, 60, seed=1)["coverage"] < 0.7
 
 
-def test_the_seeds_standard_error_counts_the_judge_twice() -> None:
+def test_the_published_standard_error_counts_the_judge_twice() -> None:
     once = study(replace(TWICE, config=PLAIN), 200, seed=2)
     twice = study(TWICE, 200, seed=2)
     assert once["mean_se"] / once["sd"] == pytest.approx(1.0, abs=0.15)
@@ -236,7 +236,7 @@ def test_adaptive_shrinkage_keeps_its_ess_or_says_it_could_not() -> None:
 # results --------------------------------------------------------------------------------------
 
 
-def test_results_have_the_seeds_names() -> None:
+def test_results_have_the_founding_documents_names() -> None:
     d = draw(NOISY, np.random.default_rng(12))
     weights = np.stack([np.ones(len(d.weights)), d.weights], axis=1)
     result = _fit(NOISY, 12, importance_weights=weights, policy_names=["base", "up"])

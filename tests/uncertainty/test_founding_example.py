@@ -54,7 +54,7 @@ for policy in result.policies:
 """
 
 
-def test_the_seeds_example_runs_as_written(
+def test_the_founding_documents_example_runs_as_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(0)

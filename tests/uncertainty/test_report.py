@@ -54,7 +54,7 @@ def test_poor_gamma_is_found_and_explained(gamma: float, word: str) -> None:
     assert not report.calibration["well_calibrated"]
 
 
-def test_a_gamma_that_is_not_identified_is_no_warning() -> None:
+def test_a_gamma_that_is_not_identified_raises_no_warning() -> None:
     report = _report(gamma=Gamma(1.0, identified=False), variances=np.zeros(N))
     assert not report.calibration["identified"]
     assert report.warnings == []

@@ -1,4 +1,4 @@
-"""What identical labels leave open: they show no spread, and yet prove no certainty."""
+"""The variance of labels that are all the same: they show no spread, yet are not certain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`naive`: the judge's mean, kept for comparison and marked for what it is."""
+"""`naive`: the judge's mean, for comparison, marked as uncalibrated."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def require_scores(data: Dataset, who: str) -> None:
         raise CJEError(
             f"{who}: {int(missing.sum())} of {len(data)} rows have no judge_score",
             where=f"first at row {first + 1}, prompt {prompt}",
-            hint="score them, or remove them on purpose before the analysis",
+            hint="score them, or remove them before the analysis",
         )
 
 
@@ -50,7 +50,7 @@ def cells_of(data: Dataset, column: str) -> Codes:
     """Policy x level of a subgroup column; combinations without rows are left out."""
     if column not in data.groups:
         known = ", ".join(data.groups) or "none"
-        raise CJEError("no such subgroup column", value=column, hint=f"columns there are: {known}")
+        raise CJEError("no such subgroup column", value=column, hint=f"available columns: {known}")
     group, policy = data.groups[column], data.policy
     codes = policy.codes * group.n_names + group.codes
     names = [f"{p} | {g}" for p in policy.names for g in group.names]
@@ -60,7 +60,7 @@ def cells_of(data: Dataset, column: str) -> Codes:
 def draw_weights(data: Dataset, cells: Codes) -> FloatArray | None:
     """Row weights that sum to one in each cell and count each prompt once; None where equal.
 
-    A prompt with five draws speaks as loud as a prompt with one: the estimand is a mean over
+    A prompt with five draws counts as much as a prompt with one: the estimand is a mean over
     prompts.
     """
     if not data.draw_idx.any():
@@ -74,13 +74,13 @@ def draw_weights(data: Dataset, cells: Codes) -> FloatArray | None:
 
 
 def covariate_matrix(data: Dataset, names: Sequence[str]) -> FloatArray | None:
-    """(n, p) covariates by name, finite; None where none are asked for."""
+    """(n, p) covariates by name, finite; None where `names` is empty."""
     if not names:
         return None
     for name in names:
         if name not in data.covariates:
             known = ", ".join(data.covariates) or "none"
-            raise CJEError("no such covariate", value=name, hint=f"covariates there are: {known}")
+            raise CJEError("no such covariate", value=name, hint=f"available covariates: {known}")
         if not np.isfinite(data.covariates[name]).all():
             raise CJEError("a covariate has missing values", value=name)
     return np.column_stack([data.covariates[name] for name in names])

@@ -71,7 +71,7 @@ def cluster_bootstrap(
     Notes
     -----
     The Poisson bootstrap: each draw takes each cluster a Poisson(1) number of times, which is
-    drawing G clusters with replacement but for the total, and a statistic of means does not see
+    drawing G clusters with replacement but for the total, and a statistic of means does not use
     the total. The totals of all draws are one product of `totals` with the matrix of these
     multiplicities; a cluster touches few cells, so the product is sparse. Single precision holds
     the multiplicities exactly and the sums to 1e-7, far below bootstrap noise.

@@ -235,7 +235,7 @@ def _pick(group: Sequence[Component], kind: str, by_cluster: bool) -> Component 
 
 
 def _own_spread(part: Component | None, shape: tuple[int, ...]) -> FloatArray:
-    """The spread; without one a part stands for itself, and is not moderated."""
+    """The spread; without one, a part's own influence, which leaves it unmoderated."""
     if part is None or part.spread is None:
         return np.zeros(shape) if part is None or part.influence is None else part.influence
     return part.spread

@@ -21,7 +21,7 @@ __all__ = ["Interval", "IntervalMethod", "hall_transform", "interval_limits", "t
 IntervalMethod = Literal["auto", "t", "logit", "skew"]
 
 _NORMAL_DF = 1e8
-_LARGEST_T = 1e60  # beyond it no p-value tells one statistic from another
+_LARGEST_T = 1e60  # beyond it all statistics have the same p-value
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def interval_limits(
     level : float
         Nominal coverage.
     bounds : (low, high), optional
-        Logical range of the quantity. Limits are cut to it: the parameter space is no guess.
+        Logical range of the quantity. Limits are cut to it: the parameter space is known.
     method : {"auto", "t", "skew", "logit"}
         ``"t"``: :math:`\hat\theta \pm t_{df} se`. ``"logit"``: the t interval on the logit scale of
         the range `bounds`, mapped back. ``"skew"``: Hall's monotone cubic transformation of the
@@ -145,10 +145,10 @@ def interval_limits(
         raise CJEError("a standard error cannot be negative", value=float(se.min()))
     # stdtrit has no limit at infinity; a hundred million is the normal quantile to 1e-8.
     quantile = stdtrit(np.minimum(nu, _NORMAL_DF), 0.5 + level / 2.0)
-    quantile = np.where(se > 0.0, quantile, 0.0)  # an estimate without spread needs none
+    quantile = np.where(se > 0.0, quantile, 0.0)  # zero standard error needs none
     if not (quantile <= LARGEST).all():
         raise CJEError(
-            "no interval has this level with so few degrees of freedom", value=(level, df),
+            "no interval reaches this level with so few degrees of freedom", value=(level, df),
             hint="lower the level",
         )  # fmt: skip
     if method == "logit":

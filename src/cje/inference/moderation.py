@@ -7,14 +7,14 @@ A label part is a weighted sum of residuals, :math:`\sum_i a_i r_i`. Its varianc
 
 degrees of freedom (Satterthwaite; equal residual variances, Bell & McCaffrey 2002), and with
 bounded labels it is too small exactly where the estimate is off: heavy labels that all came out
-well look certain. What all labels together say of a residual, :math:`\sigma^2`, gives a second
+well look certain. The residual variance of all labels together, :math:`\sigma^2`, gives a second
 estimate, :math:`P = \sigma^2 \sum_i a_i^2`: steady, but blind to where the residuals are large. The
 moderated variance weighs the two as Smyth (2004) does for genes,
 
 .. math:: \tilde L = \frac{d L + d_0 P}{d + d_0} \quad\text{with } d + d_0
           \text{ degrees of freedom},
 
-with the prior worth :math:`d_0 = 4` labels, as many as the pseudo-observations of Agresti & Coull
+with a prior of :math:`d_0 = 4` labels, as many as the pseudo-observations of Agresti & Coull
 (1998) for a proportion. It vanishes as d grows.
 
 References

@@ -19,6 +19,10 @@ from cje.uncertainty.config import UncertaintyEstimatorConfig
 
 __all__ = ["Inputs", "check_inputs"]
 
+_LARGEST_LOG = (
+    230.0  # e^230 = 1e100: squares of larger weights overflow; ratios are all that matter
+)
+
 FreshIds = Mapping[str, Sequence[str]] | Sequence[Sequence[str]]
 FreshScores = Mapping[str, JudgeScores] | Sequence[JudgeScores | Sequence[JudgeScore]]
 
@@ -30,7 +34,7 @@ class Inputs:
     Attributes
     ----------
     logged : Dataset
-        Scores, variances, labels and log-ratios; a row without id is a prompt of its own.
+        Scores, variances, labels and log-ratios; a row without an id is its own prompt.
     fresh : Dataset or None
     scores : JudgeScores
     weights : array (n, K)
@@ -123,14 +127,14 @@ def _weights(given: ArrayLike, n: int) -> FloatArray:
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise CJEError(
             "importance_weights must be finite", value=float(w[~np.isfinite(w)][0]),
-            hint="drop rows whose log-probs could not be had, and clip log-ratios",
+            hint="drop rows without log-probs, and clip log-ratios",
         )  # fmt: skip
     if low.min() < 0.0:
         raise CJEError("importance_weights cannot be negative", value=float(low.min()))
     if high.min() <= 0.0:
         raise CJEError(
             "all importance_weights of a policy are zero", where=f"column {int(np.argmin(high))}",
-            hint="the target never writes what was logged: use fresh draws from it",
+            hint="the target never produces what was logged: use fresh draws from it",
         )  # fmt: skip
     return w
 
@@ -179,6 +183,7 @@ def _log_ratios(weights: FloatArray) -> FloatArray:
     """Logarithms of the weights; a weight of zero gets one that is zero beside the others."""
     positive = weights > 0.0
     logs = np.log(np.where(positive, weights, 1.0))
+    logs -= np.maximum(logs.max(axis=0) - _LARGEST_LOG, 0.0)
     return np.where(positive, logs, logs.min(axis=0) - 800.0)
 
 
@@ -251,8 +256,8 @@ def _fresh_names(
 ) -> list[str]:
     """Prompts of one policy's fresh draws.
 
-    They meet the logged rows by id where both have one; without any ids a set of n draws answers
-    the logged prompts in order; any other draw is a prompt of its own.
+    They are matched with the logged rows by id where both have one; without any ids a set of n
+    draws answers the logged prompts in order; any other draw is its own prompt.
     """
     if not named and n_fresh == len(ids):
         return ids

@@ -47,7 +47,7 @@ class UncertaintyJudgeConfig(JudgeConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _seed_names(cls, values: Any) -> Any:
+    def _published_names(cls, values: Any) -> Any:
         if isinstance(values, Mapping) and "model_name" in values:
             values = dict(values)
             if "model" in values:

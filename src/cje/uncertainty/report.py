@@ -1,4 +1,4 @@
-"""`create_uncertainty_report`: where the uncertainty sits, and what to do about it."""
+"""`create_uncertainty_report`: where the uncertainty sits, and what to do next."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _advise(report: UncertaintyReport) -> None:
             f"poor calibration of the variances: {report.calibration['verdict']}"
         )
         report.recommendations.append(
-            "use the scaled variances, and ask for more repeats a response"
+            "use the scaled variances, and ask for more repeats per response"
             if gamma > 1.0
             else "use the scaled variances: the stated ones are too wide"
         )

@@ -38,7 +38,7 @@ class _Cells:
     row_at: IntArray
     label_at: IntArray
     rectified: NDArray[np.bool_]  # (policies,): has enough labels of its own
-    prior: FloatArray  # (scores,): all-data calibration, stands in where a draw has no label
+    prior: FloatArray  # (scores,): all-data calibration, used where a draw has no label
 
     def refit(self, totals: FloatArray) -> FloatArray:
         """Estimates (B, K) of B resampled totals: isotonic fit, slope, rectified mean."""
@@ -121,9 +121,9 @@ def isotonic_rows(total: FloatArray, weight: FloatArray, prior: FloatArray) -> F
     by the min-max formula, f_i = max over a <= i of min over b >= i of the mean of levels a..b.
     """
     total_weight = weight.sum(axis=1, keepdims=True)
-    whisper = 1e-7 * np.where(total_weight > 0, total_weight, 1.0)
-    w = weight + whisper
-    y = total + whisper * prior
+    tiny = 1e-7 * np.where(total_weight > 0, total_weight, 1.0)
+    w = weight + tiny
+    y = total + tiny * prior
     b, d = w.shape
     if d > _BATCH_LEVELS:
         return np.stack([isotonic_regression(y[i] / w[i], weights=w[i]).x for i in range(b)])

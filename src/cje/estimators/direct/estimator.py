@@ -88,8 +88,8 @@ class DirectEstimator:
     dataset : Dataset
         Fresh draws; each prompt counts once per policy, however many draws it has.
     calibration_data : sequence of Dataset
-        Further labelled rows to learn f from; they correct no policy's value. Rows that are the
-        fresh draws over again (the same responses, scores and labels) count once.
+        Further labelled rows to learn f from; they correct no policy's value. Rows that
+        repeat fresh draws (the same responses, scores and labels) count once.
     covariates : sequence of str
         Columns of `dataset.covariates` for the prediction, such as ``("response_length",)``.
     n_folds, seed : int

@@ -17,7 +17,7 @@ from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 __all__ = ["LabelPool", "gather_labels", "inverse_propensity"]
 
 
-_MIN_LABELS = 10  # in all: below this no calibration is worth its name
+_MIN_LABELS = 10  # in all, to fit a calibration
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LabelPool:
     n_own : int
         Labels of the data set itself.
     n_copies : int
-        Labels of the other data sets left out, being the same labels over again.
+        Labels of the other data sets left out as copies.
     """
 
     scores: FloatArray
@@ -128,7 +128,7 @@ def _weights(parts: Sequence[_Part]) -> FloatArray | None:
 def _label_folds(prompts: Codes, n_folds: int, seed: int) -> IntArray:
     """Folds of the labelled prompts; another seed where all would fall into one."""
     if prompts.n_names < 2:
-        raise CJEError("all labels sit on one prompt", hint="label responses to several prompts")
+        raise CJEError("all labels are on one prompt", hint="label responses to several prompts")
     for start in range(seed, seed + 64):
         folds = get_folds(prompts, n_folds, start)
         if folds.min() < folds.max():
@@ -160,12 +160,12 @@ def _distinct_parts(sets: Sequence[Dataset]) -> tuple[list[_Part], Codes, int]:
 
 
 def _copies(part: _Part, earlier: Sequence[_Part]) -> BoolArray:
-    """Which labels of `part` an earlier part holds already, under whatever policy's name.
+    """Which labels of `part` an earlier part already holds, whatever the policy's name.
 
     Logged rows are often the fresh draws of the policy that wrote them: the same responses, scores
-    and labels. Twice in the calibration they would look like twice the evidence. On a coarse scale
-    one agreement may be chance, so a policy's rows are copies of another's only where score and
-    label agree on every response (prompt and draw) that both have labelled.
+    and labels. Counted twice, they would make the calibration look better known than it is. On a
+    coarse scale one agreement may be chance, so a policy's rows are copies of another's only where
+    score and label agree on every response (prompt and draw) that both have labelled.
     """
     copy = np.zeros(len(part.rows), dtype=bool)
     for mine in _by_policy(part):

@@ -48,7 +48,7 @@ class LabelPredictor:
     def average(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
         """Unlabelled rows: the fold predictions averaged by the folds' shares of the labels.
 
-        Labelled rows meet fold k's model with frequency `shares[k]`; so do these, which keeps the
+        Labelled rows use fold k's model with frequency `shares[k]`; so do these, which keeps the
         rectified mean free of a fold effect. A monotone calibration averages to one piecewise
         linear function, evaluated once.
         """
@@ -128,7 +128,7 @@ def _lines_without_fold(
         for j, other in enumerate([*columns, labels]):
             moments[:, i, j] = np.bincount(folds, weights * columns[i] * other, n_folds)
     left = moments.sum(axis=0) - moments
-    # A whisper of ridge, relative to each column's own size, for a constant score or covariate.
+    # A tiny ridge, relative to each column's own size, for a constant score or covariate.
     size = np.einsum("fii->fi", left[:, :, :p])
     gram = left[:, :, :p] + 1e-9 * np.einsum("fi,ij->fij", size + 1e-300, np.eye(p))
     return np.asarray(np.linalg.solve(gram, left[:, :, p:])[..., 0])

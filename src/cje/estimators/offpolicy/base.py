@@ -190,7 +190,7 @@ class OffPolicyEstimator(ABC):
 
     name: ClassVar[str]
     needs_fresh: ClassVar[bool] = False
-    # Estimators that average W times something unbounded in W cannot stand an infinite variance of
+    # Estimators that average W times something unbounded in W need a finite variance of
     # W; the others use W through its projection m(S) only, and a heavy tail is a warning there.
     heavy_tail_refuses: bool = True
     # Self-normalised estimates stay near [0, 1]; an unnormalised one may be anywhere.
@@ -465,12 +465,12 @@ class OffPolicyEstimator(ABC):
 
 
 def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ...]:
-    """Names of targets, one or several; an unknown one is a mistake worth hearing of."""
+    """Names of targets, one or several; raise CJEError for an unknown one."""
     wanted = (names,) if isinstance(names, str) else tuple(names)
     unknown = [name for name in wanted if name not in sampler.target_policies]
     if unknown:
         raise CJEError(
-            "same_as_logging names a policy that is no target",
+            "same_as_logging names a policy that is not a target",
             value=unknown,
             hint=f"targets: {', '.join(sampler.target_policies)}",
         )

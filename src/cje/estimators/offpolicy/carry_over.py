@@ -1,4 +1,4 @@
-"""Do the labels, weighted to a target, agree with the calibration that its estimate borrows?"""
+"""Test whether labels weighted to a target agree with the calibration it borrows."""
 
 from __future__ import annotations
 

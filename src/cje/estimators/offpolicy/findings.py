@@ -1,4 +1,4 @@
-"""What the log can support: diagnostics of weights, labels and scores, and the gates on them."""
+"""Gates of the logged data: diagnostics of weights, labels and scores, and the gates on them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def examine(
     *,
     propensity_estimated: bool = False,
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """Diagnostics and gates that every off-policy estimate shares."""
+    """Diagnostics and gates common to all off-policy estimators."""
     logged, labelled = problem.logged, problem.logged.labelled
     weights, findings = _weights(problem, sampler, thresholds)
     quality = calibration_fit(
@@ -84,7 +84,7 @@ def _weights(
 
 
 def _overlaps(problem: Problem, thresholds: GateThresholds) -> tuple[dict[str, Any], list[Finding]]:
-    """Do labelled scores reach a target's: its fresh draws, or the log weighted to it?"""
+    """Overlap of labelled scores with a target's: its fresh draws, or the weighted log."""
     logged = problem.logged
     known = logged.scores[logged.labelled]
     overlaps: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def _overlaps(problem: Problem, thresholds: GateThresholds) -> tuple[dict[str, A
 
 
 def fresh_findings(problem: Problem, n_labelled: int) -> list[Finding]:
-    """What the fresh draws bring that is not used, or leave to assumption."""
+    """Labels on fresh draws that are not used, and fresh prompts that were not logged."""
     found = []
     if n_labelled:
         found.append(FRESH_LABELS_UNUSED.finding(n_labels=n_labelled))

@@ -1,4 +1,4 @@
-r"""Shrink importance weights where the judge is unsure: ``w* = w / (1 + lambda v)``.
+r"""Shrink importance weights where the judge's variance is large: ``w* = w / (1 + lambda v)``.
 
 **The optimal lambda.** Write :math:`a_i = r_i - \mu`. With weights linearised,
 :math:`w^* \approx w (1 - \lambda v)`, the unnormalised variance
@@ -13,7 +13,8 @@ A self-normalised estimate does not change when all weights shrink alike, so onl
 .. math:: \lambda^* = \frac{E[w^2 u a^2]}{E[w^2 u^2 a^2] + n\, C^2 E[w]^2}.
 
 With a bias (C not 0) lambda vanishes like 1/n and the estimate stays consistent; without one it
-stays put. Guards: no negative lambda, none beyond :math:`1/\max v` (where the expansion ends), and
+does not change with n. Guards: no negative lambda, none beyond :math:`1/\max v` (where the
+expansion ends), and
 lambda is halved until the criterion itself, not its expansion, is better than at 0.
 
 The published :math:`Cov[w^2 v, w(r-\mu)]/E[w^2 v^2]` changes sign under :math:`r \to 1-r`, although
@@ -59,7 +60,7 @@ def apply_shrinkage(weights: ArrayLike, variances: ArrayLike, lam: float) -> Flo
     if not is_number(lam) or lam < 0.0:
         raise CJEError("lambda must be finite and not negative", value=lam)
     if w.ndim not in (1, 2) or v.shape != w.shape[:1]:
-        raise CJEError("one variance a row of weights is needed", value=(w.shape, v.shape))
+        raise CJEError("one variance per row of weights is needed", value=(w.shape, v.shape))
     for name, given in (("weights", w), ("variances", v)):
         if given.size and not (given.min() >= 0.0 and np.isfinite(given.max())):
             raise CJEError(f"{name} must be finite and not negative", value=float(given.min()))
@@ -211,7 +212,7 @@ def checked_columns(
     if w_low < 0.0 or v_low < 0.0:
         raise CJEError("weights and variances cannot be negative")
     if w_high <= 0.0:
-        raise CJEError("all weights are zero: the target never writes what was logged")
+        raise CJEError("all weights are zero: the target never produces what was logged")
     if max(-r_low, r_high, v_high) > _LARGEST:
         raise CJEError(
             "rewards and variances are too large", value=max(-r_low, r_high, v_high),
