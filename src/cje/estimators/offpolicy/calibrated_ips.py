@@ -9,7 +9,8 @@ import numpy as np
 from cje.calibration.weights.oracle_slice import OracleSliceConfig
 from cje.calibration.weights.simcal import SimcalConfig, SIMCalibrator
 from cje.errors import CJEError
-from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
+from cje.estimators.offpolicy.base import OffPolicyEstimator
+from cje.estimators.offpolicy.problem import Fit, Problem
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["CalibratedIPS"]

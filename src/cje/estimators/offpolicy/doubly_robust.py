@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
+from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.estimators.offpolicy.label_term import LabelTerm
 from cje.estimators.offpolicy.outcome import Outcome, Regressor, learned_outcome
+from cje.estimators.offpolicy.problem import Fit, Problem
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["DRCPOEstimator", "fresh_influence", "fresh_means"]

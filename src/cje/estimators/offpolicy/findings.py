@@ -27,7 +27,7 @@ from cje.findings.weights import FRESH_LABELS_UNUSED, LOW_LABEL_ESS, OTHER_PROMP
 from cje.kernels.arrays import FloatArray
 
 if TYPE_CHECKING:
-    from cje.estimators.offpolicy.base import Problem
+    from cje.estimators.offpolicy.problem import Problem
 
 __all__ = ["carry_over", "examine", "fresh_findings", "label_gate", "tail_may_be_heavy"]
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from cje.checks import check_choice
 from cje.errors import CJEError
-from cje.estimators.offpolicy.base import LABEL_WEIGHTS, Fit, OffPolicyEstimator, Problem
+from cje.estimators.offpolicy.base import LABEL_WEIGHTS, OffPolicyEstimator
+from cje.estimators.offpolicy.problem import Fit, Problem
 from cje.inference import SAMPLING, Component
 from cje.kernels.arrays import FloatArray
 

@@ -7,10 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel
-from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
+from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.estimators.offpolicy.doubly_robust import fresh_influence
 from cje.estimators.offpolicy.label_term import CalibrationSensitivity
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows
+from cje.estimators.offpolicy.problem import Fit, Problem
 from cje.estimators.offpolicy.rewards import Rewards, fit_model
 from cje.kernels.arrays import FloatArray
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cje.estimators.offpolicy.base import Problem
 from cje.estimators.offpolicy.logged import FreshDraws, LoggedRows
+from cje.estimators.offpolicy.problem import Problem
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["Outcome", "Regressor", "learned_outcome"]

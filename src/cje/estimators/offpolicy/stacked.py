@@ -10,10 +10,11 @@ import numpy as np
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.data import Dataset, PrecomputedSampler
 from cje.errors import CJEError
-from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
+from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.estimators.offpolicy.doubly_robust import DRCPOEstimator
 from cje.estimators.offpolicy.findings import label_gate
 from cje.estimators.offpolicy.mrdr import MRDREstimator
+from cje.estimators.offpolicy.problem import Fit, Problem
 from cje.estimators.offpolicy.tmle import TMLEEstimator
 from cje.estimators.offpolicy.triply_robust import TRCPOEstimator
 from cje.inference import Finding

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from cje.estimators.offpolicy.base import Fit, OffPolicyEstimator, Problem
+from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.estimators.offpolicy.doubly_robust import fresh_influence
 from cje.estimators.offpolicy.label_term import CalibrationSensitivity, LabelTerm
+from cje.estimators.offpolicy.problem import Fit, Problem
 from cje.inference import SAMPLING, Component
 from cje.kernels.arrays import FloatArray
 

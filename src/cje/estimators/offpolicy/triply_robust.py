@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from cje.checks import check_choice
-from cje.estimators.offpolicy.base import LABEL_WEIGHTS, Problem
+from cje.estimators.offpolicy.base import LABEL_WEIGHTS
 from cje.estimators.offpolicy.doubly_robust import DRCPOEstimator
+from cje.estimators.offpolicy.problem import Problem
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["TRCPOEstimator"]

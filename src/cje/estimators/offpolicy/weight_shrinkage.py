@@ -22,7 +22,7 @@ from cje.kernels.arrays import FloatArray
 from cje.kernels.weights import effective_sample_size
 
 if TYPE_CHECKING:
-    from cje.estimators.offpolicy.base import Problem
+    from cje.estimators.offpolicy.problem import Problem
 
 __all__ = ["Shrunk", "WeightShrinkage", "shrink_weights", "shrinkage_findings"]
 
