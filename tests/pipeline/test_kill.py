@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,15 @@ def _finished(store: Path) -> int:
             db.close()
     except sqlite3.OperationalError:
         return 0  # not created yet
+
+
+def _settings(url: str) -> dict[str, Any]:
+    """With a time limit that a busy machine does not reach: a time-out is a second call."""
+    settings = server_settings(url)
+    for part in (settings["logging_policy"], settings["judge"], settings["oracle_config"]["judge"],
+                 *settings["target_policies"]):  # fmt: skip
+        part["timeout"] = 10.0
+    return settings
 
 
 class Forker:
@@ -81,12 +91,12 @@ def test_twenty_kills_of_a_faulty_run_lose_and_repeat_nothing(tmp_path: Path) ->
         write_prompts(folder, ROWS)
     with SubprocessServer() as server:
         url = server.base_url
-        CJEPipeline(load_config(write_config(calm, server_settings(url)))).run()
+        CJEPipeline(load_config(write_config(calm, _settings(url)))).run()
         assert sum(server.report()["answered"].values()) == CALLS
 
     faults = [part for name, share in FAULTS.items() for part in ("--fault", f"{name}={share}")]
     port = url.rsplit(":", 1)[1].removesuffix("/v1")
-    config = write_config(hard, server_settings(url))
+    config = write_config(hard, _settings(url))
     store = hard / "run" / "store.sqlite"
     points = sorted(random.Random(6).sample(range(1, CALLS - 10), KILLS))
     snapshots = []

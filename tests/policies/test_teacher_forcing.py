@@ -416,6 +416,23 @@ def test_a_second_end_token_is_scored_as_it_was_sampled(monkeypatch: pytest.Monk
         assert scored.n_tokens == len(ids)  # and no EOS after it
 
 
+def test_a_response_that_spells_out_a_control_token_is_scored_by_ids_or_not_at_all() -> None:
+    with TestServer(quirk="vllm") as server:
+        runner = _runner(server, "vllm")
+        ids = NgramModel().encode(" I do not know.")
+        text = " I do</s> not know."
+        with pytest.raises(BadOutputError) as caught:
+            run_sync(runner.alog_prob(ASK, text))
+        by_ids = run_sync(runner.alog_prob(ASK, text, token_ids=ids))
+        chatml = _runner(server, "vllm", template="chatml", eos="auto", scoring="echo1")
+        with pytest.raises(BadOutputError, match="im_start"):
+            run_sync(chatml.alog_prob(ASK, "say <|im_start|> aloud"))
+        for each in (runner, chatml):
+            run_sync(each.aclose())
+    assert caught.value.reason == "control_text"
+    assert by_ids.boundary == "token_ids"
+
+
 def test_a_template_of_ones_own_must_say_what_ends_a_turn() -> None:
     with pytest.raises(CJEError, match="needs 'eos'"):
         make_multi_sampler(

@@ -25,6 +25,7 @@ _IN_THE_REQUEST = frozenset(
         "boundary_inside_token",
         "boundary_unknown",
         "content_filter",
+        "control_text",
         "context_too_long",
         "empty_prompt",
         "empty_response",

@@ -198,6 +198,12 @@ class APIPolicyRunner:
                     "the response ends with a token that only its ids hold, and the server does "
                     "not score ids", reason="unknown_end",
                 )  # fmt: skip
+        if (control := self.config.control_text_in(response)) is not None:
+            raise BadOutputError(
+                f"the response spells out the control token {control}, which a server reads as "
+                "that token and not as the text that was written", reason="control_text",
+                hint="log token ids (vLLM gives them): those are scored as they are",
+            )  # fmt: skip
         return await self._score_text(capability.form, prompt, prompt + response + eos)
 
     def log_prob(self, context: str, response: str) -> float:

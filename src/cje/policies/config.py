@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +20,10 @@ __all__ = ["PolicyConfig", "ScoringForm", "render_prompt"]
 ScoringForm = Literal["echo0", "echo1", "prompt_logprobs", "sglang", "tgi"]
 #: End-of-turn text of the templates we ship: what a complete response is followed by.
 _TEMPLATE_EOS = {"raw": None, "chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
+
+
+#: How the templates we ship write control tokens.
+_CONTROL = re.compile(r"<\|[A-Za-z0-9_]+\|>")
 
 
 class PolicyConfig(EndpointConfig):
@@ -82,6 +87,13 @@ class PolicyConfig(EndpointConfig):
     def eos_text(self) -> str | None:
         """The end-of-sequence text; ``auto`` takes it from a template we ship."""
         return _TEMPLATE_EOS.get(self.template) if self.eos == "auto" else self.eos
+
+    def control_text_in(self, response: str) -> str | None:
+        """The first control token that `response` spells out, where this template has such."""
+        if self.eos_text and self.eos_text in response:
+            return self.eos_text
+        found = _CONTROL.search(response) if self.template in ("chatml", "llama3") else None
+        return None if found is None else found[0]
 
     def same_distribution(self, other: PolicyConfig) -> bool:
         """Whether two configs describe the same policy (an A/A check), whatever their names."""
