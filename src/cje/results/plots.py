@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from cje.errors import CJEError
 from cje.report.pictures import draw_forest, draw_histogram
+from cje.results.report_calibration import transport_part
 from cje.results.report_evidence import weight_histogram
-from cje.results.report_parts import estimates_part, transport_part
+from cje.results.report_parts import estimates_part
 from cje.results.result import EstimationResult
 
 if TYPE_CHECKING:

@@ -28,16 +28,22 @@ from cje.report.wording import fixed, number, shorten
 from cje.results.evidence import Evidence
 from cje.results.result import EstimationResult
 
-__all__ = ["residual_parts", "sample_table", "score_histogram", "weight_histograms"]
+__all__ = [
+    "MOST_ROWS",
+    "residual_parts",
+    "sample_table",
+    "score_histogram",
+    "weight_histograms",
+]
 
-
+MOST_ROWS = 60  # of any forest or table in a report
 _SCORE_BINS, _WEIGHT_BINS, _REGIONS = 20, 30, 6
 _MOST_POLICIES, _MOST_COLUMNS, _MOST_LEVELS = 6, 6, 8
 _MIN_IN_REGION = 5
 _MOST_IN_HISTOGRAM = 100_000
 _SAMPLES, _PROMPT_CHARACTERS, _RESPONSE_CHARACTERS = 240, 240, 480
 _BAND_CELLS = 1000
-_NO_TEXT = "No texts are here: analyze_dataset(..., text=True) keeps those the data have."
+_NO_TEXT = "Texts were not kept: analyze_dataset(..., text=True) keeps those in the data."
 _SMALLEST_WEIGHT = 1e-4  # weights below it share the first bin
 
 
@@ -84,7 +90,7 @@ def weight_histogram(evidence: Evidence, k: int, name: str) -> HistogramPart:
     edges = np.linspace(first, last, _WEIGHT_BINS + 1)
     step = max(1, len(evidence.dataset) // _MOST_IN_HISTOGRAM)
     series = tuple(
-        Series(words, _log_counts(column[::step], first, last)) for words, column in columns
+        Series(label, _log_counts(column[::step], first, last)) for label, column in columns
     )
     note = f"One row in {step} is counted." if step > 1 else ""
     return HistogramPart(name, edges, series, "weight (mean one)", log=True, note=note)
@@ -276,7 +282,7 @@ def _largest(values: FloatArray, count: int) -> IntArray:
     if len(values) <= count:
         return np.arange(len(values))
     some = values[:: max(1, len(values) // (64 * count))]
-    # the count-th largest of some values is no larger than that of all: few rows are left to sort
+    # The count-th largest of some values is at most that of all, so few rows are left to sort.
     near = np.flatnonzero(values >= np.partition(some, len(some) - count)[len(some) - count])
     best = values[near]
     cut = np.partition(best, len(best) - count)[len(best) - count]

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from cje.report import (
-    CurvePart,
-    Facts,
     FindingsPart,
     Forest,
     ForestRow,
@@ -26,14 +20,10 @@ from cje.report import (
 )
 from cje.report.wording import interval, number, p_value, percent, signed
 from cje.results.comparison import Comparison
-from cje.results.estimator_names import DESCRIPTIONS
 from cje.results.report_answer import Pairs, Rows, answer_of
-from cje.results.report_evidence import (
-    residual_parts,
-    sample_table,
-    score_histogram,
-    weight_histograms,
-)
+from cje.results.report_calibration import calibration_part, residuals_part
+from cje.results.report_evidence import MOST_ROWS, sample_table, weight_histograms
+from cje.results.report_facts import facts_part
 from cje.results.result import EstimationResult
 
 __all__ = [
@@ -42,10 +32,9 @@ __all__ = [
     "make_report",
     "others_part",
     "report_parts",
-    "transport_part",
 ]
 
-_MOST_ROWS, _MOST_IN_MATRIX = 60, 12
+_MOST_IN_MATRIX = 12
 _TONE = {"better": "good", "non-inferior": "good", "worse": "bad"}
 
 
@@ -100,11 +89,11 @@ def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ..
         _matrix(result, pairs) if len(result.policies) > 1 else None,
         *(p for column, part in result.subgroups.items() for p in _subgroup(column, part)),
         FindingsPart("Findings", result.all_findings()),
-        _calibration(result),
-        _residuals(result),
+        calibration_part(result),
+        residuals_part(result),
         _weights(result),
         sample_table(result),
-        _facts(result),
+        facts_part(result),
     ]
     return tuple(part for part in parts if part is not None)
 
@@ -142,9 +131,9 @@ def estimates_part(result: EstimationResult, table: Rows) -> Forest:
     note = f"Lines are {result.level:.0%} intervals."
     if truth:
         note += " Upright bars mark the true value."
-    if len(rows) > _MOST_ROWS:
-        note += f" The {_MOST_ROWS} highest of {len(rows)} versions are shown."
-        rows = sorted(rows, key=lambda row: -np.nan_to_num(row.value, nan=-np.inf))[:_MOST_ROWS]
+    if len(rows) > MOST_ROWS:
+        note += f" The {MOST_ROWS} highest of {len(rows)} versions are shown."
+        rows = sorted(rows, key=lambda row: -np.nan_to_num(row.value, nan=-np.inf))[:MOST_ROWS]
     return Forest("Estimates", tuple(rows), result.metadata.get("quantity", "value"), note=note)
 
 
@@ -213,17 +202,17 @@ def _subgroup(column: str, part: EstimationResult) -> tuple[Part, ...]:
     """Every policy within every level, and the differences between policies within a level."""
     rows = tuple(_forest_row(row, row["name"], None, False) for row in part.rows())
     note = f"Jointly valid {part.level:.0%} intervals: all hold at once."
-    if len(rows) > _MOST_ROWS:
-        note += f" {_MOST_ROWS} of {len(rows)} are shown."
+    if len(rows) > MOST_ROWS:
+        note += f" {MOST_ROWS} of {len(rows)} are shown."
     quantity = part.metadata.get("quantity", "value")
-    forest = Forest(f"By {column}", rows[:_MOST_ROWS], quantity, note=note)
+    forest = Forest(f"By {column}", rows[:MOST_ROWS], quantity, note=note)
     pairs = part.differences()
     return (forest, _within(column, part, pairs)) if pairs else (forest,)
 
 
 def _within(column: str, part: EstimationResult, pairs: Sequence[Mapping[str, Any]]) -> Table:
     rows: list[tuple[str, ...]] = []
-    for pair in pairs[:_MOST_ROWS]:
+    for pair in pairs[:MOST_ROWS]:
         who = f"{pair['policy_a']} - {pair['policy_b']}"
         if pair["refused"] is not None:
             rows.append((pair["group"], who, "", "", "", "refused"))
@@ -245,123 +234,11 @@ def _within(column: str, part: EstimationResult, pairs: Sequence[Mapping[str, An
         f"Jointly valid {part.level:.0%} intervals; p-values and verdicts are adjusted for "
         f"{len(pairs)} pairs (Holm)."
     )
-    if len(pairs) > _MOST_ROWS:
-        note += f" {_MOST_ROWS} of them are shown."
+    if len(pairs) > MOST_ROWS:
+        note += f" {MOST_ROWS} of them are shown."
     titles = (column, "difference", "value", "interval", "p", "verdict")
     title = f"By {column}: differences within each level"
     return Table(title, titles, tuple(rows), frozenset({2, 3, 4}), note)
-
-
-# ---- calibration ----------------------------------------------------------------------------
-
-
-def _calibration(result: EstimationResult) -> Part | None:
-    parts: list[Part] = []
-    curve = result.curves.get("judge")
-    histogram = None if result.evidence is None else score_histogram(result.evidence)
-    if curve is not None:
-        note = (
-            f"Mean label at each judge score, with a {curve.band} {curve.level:.0%} band; below, "
-            "where the scores and the labels are."
-        )
-        if curve.reference:
-            note += " The dashed line is a judge whose scores are the labels' means."
-        parts.append(CurvePart("Judge score to label", curve, histogram, note))
-    elif histogram is not None:
-        parts.append(histogram)
-    transport = transport_part(result)
-    if transport is not None:
-        parts.append(transport)
-    overlap = _overlap(result)
-    if overlap is not None:
-        parts.append(overlap)
-    fit = result.diagnostics.get("calibration_fit")
-    note = ""
-    if isinstance(fit, Mapping) and "r2" in fit:
-        note = (
-            f"Out of fold the judge explains {percent(max(fit['r2'], 0.0))} of the variance of "
-            f"{fit['n_labels']:,} labels."
-        )
-    return Section("Calibration of the judge", tuple(parts), note) if parts else None
-
-
-def _width(result: EstimationResult) -> float:
-    low, high = result.metadata.get("scale", (0.0, 1.0))
-    return float(high - low)
-
-
-def transport_part(result: EstimationResult) -> Forest | None:
-    """Mean residual of each policy's labels under a calibration learnt from the others."""
-    width, rows, margin = _width(result), [], 0.0
-    for name, audit in result.diagnostics.get("transport", {}).items():
-        if audit["mean_residual"] is None:
-            continue
-        margin = audit["margin"] * width
-        value, low, high = (audit[key] * width for key in ("mean_residual", "low", "high"))
-        mark = audit["status"].replace("_", " ").lower()
-        tone = {"pass": "good", "fail": "bad"}.get(mark, "care")
-        rows.append(ForestRow(name, value, low, high, mark=mark, tone=tone))
-    if not rows:
-        return None
-    return Forest(
-        "Would the others' calibration hold?",
-        tuple(rows[:_MOST_ROWS]),
-        "label minus prediction",
-        reference=0.0,
-        zone=(-margin, margin),
-        note="Each policy's labels against a calibration learnt from everybody else's. The shaded "
-        "margin is of no practical importance. It matters where a policy has no labels of its own.",
-    )
-
-
-def _overlap(result: EstimationResult) -> Table | None:
-    found = result.diagnostics.get("score_overlap")
-    if not found:
-        return None
-    rows = tuple(
-        (name, percent(o["overlap"]), percent(o["outside"]), percent(o["thin"]))
-        for name, o in list(found.items())[:_MOST_ROWS]
-    )
-    return Table(
-        "Do the labels reach the policy's scores?",
-        ("policy", "overlap", "scores outside the labels", "scores with few labels"),
-        rows,
-        frozenset({1, 2, 3}),
-    )
-
-
-def _residuals(result: EstimationResult) -> Part | None:
-    if result.evidence is not None:
-        parts = residual_parts(result.evidence, result.level)
-    else:
-        parts = _saved_regions(result)
-    if not parts:
-        return None
-    note = (
-        "Label minus out-of-fold prediction. An interval away from zero is a place where the judge "
-        "errs in a way the calibration does not know. Intervals are one by one, not adjusted for "
-        "their number; rows are taken as independent."
-    )
-    return Section("Residuals", tuple(parts), note)
-
-
-def _saved_regions(result: EstimationResult) -> list[Forest]:
-    """The thirds of the score a saved result still knows."""
-    fit = result.diagnostics.get("calibration_fit") or {}
-    width, times = _width(result), float(ndtri(0.5 + result.level / 2.0))
-    rows = tuple(
-        ForestRow(
-            f"{r['name']} third",
-            r["mean"] * width,
-            (r["mean"] - times * r["standard_error"]) * width,
-            (r["mean"] + times * r["standard_error"]) * width,
-            mark=f"n = {r['n']}",
-        )
-        for r in fit.get("regions", ())
-    )
-    if not rows:
-        return []
-    return [Forest("By judge score", rows, "label minus prediction", reference=0.0)]
 
 
 # ---- weights --------------------------------------------------------------------------------
@@ -375,9 +252,9 @@ def _weights(result: EstimationResult) -> Part | None:
     titles = ["policy", "effective sample size", "of the rows"]
     if after:
         titles.append("after projection")
-    titles += ["labels worth", "top 5% carry", "heaviest row", "tail index", "mean weight"]
+    titles += ["effective labels", "top 5% carry", "heaviest row", "tail index", "mean weight"]
     rows = []
-    for name, w in list(found.items())[:_MOST_ROWS]:
+    for name, w in list(found.items())[:MOST_ROWS]:
         cells = [name, f"{w['ess']:,.0f}", percent(w["ess_fraction"])]
         if after:
             cells.append(percent(after[name]) if name in after else "")
@@ -410,66 +287,3 @@ def _projected_ess(result: EstimationResult) -> Mapping[str, float]:
         return {}
     squares = np.einsum("nk,nk->k", evidence.projected, evidence.projected)
     return dict(zip(result.policies, (len(evidence.dataset) / squares).tolist(), strict=True))
-
-
-# ---- configuration --------------------------------------------------------------------------
-
-
-def _facts(result: EstimationResult) -> Facts:
-    from cje._version import __version__
-
-    meta = result.metadata
-    description = DESCRIPTIONS.get(result.estimator)
-    items = [
-        ("estimator", f"{result.estimator}: {description}" if description else result.estimator)
-    ]
-    for key in ("level", "margin", "seed", "scale", "calibration_mode", "label_uncertainty"):
-        if meta.get(key) is not None:
-            items.append((key.replace("_", " "), _plain(meta[key])))
-    mode = result.diagnostics.get("calibration_mode")
-    if mode is not None and "calibration_mode" not in meta:
-        items.append(("calibration mode", str(mode)))
-    for key, value in (meta.get("config") or {}).items():
-        items.append((str(key), _plain(value)))
-    for policy, check in (result.diagnostics.get("labelling") or {}).items():
-        if check["checked"]:
-            items.append((f"labelling of {policy} checked against", ", ".join(check["checked"])))
-    for role, notes in meta.get("reading", {}).items():
-        items.append((f"how the {role} data were read", "\n".join(notes)))
-    items.append(("versions", f"cje {__version__}, NumPy {np.__version__}, "
-                              f"Python {platform.python_version()}"))  # fmt: skip
-    items.append(("fingerprint of the result", _result_fingerprint(result)))
-    if result.evidence is not None:
-        items.append(("fingerprint of the data", _data_fingerprint(result)))
-    items.append(
-        ("citation", f"The CJE authors. CJE: calibrated judge evaluation, version {__version__}.")
-    )
-    return Facts("How it was made", tuple(items))
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return " to ".join(map(str, value)) if len(value) == 2 else ", ".join(map(str, value))
-    return str(value)
-
-
-def _result_fingerprint(result: EstimationResult) -> str:
-    """SHA-256 of names, values and covariance."""
-    digest = hashlib.sha256("\x00".join(result.policies).encode("utf-8", "surrogatepass"))
-    digest.update(np.ascontiguousarray(result.estimates, dtype="<f8").tobytes())
-    digest.update(np.ascontiguousarray(result.influence.covariance(), dtype="<f8").tobytes())
-    return digest.hexdigest()[:32]
-
-
-def _data_fingerprint(result: EstimationResult) -> str:
-    """SHA-256 of the policies' names and of a CRC-32 of each column: it tells data sets apart.
-
-    It is no seal: a checksum of a large table is ten times faster than a cryptographic hash of it.
-    """
-    assert result.evidence is not None
-    data = result.evidence.dataset
-    digest = hashlib.sha256("\x00".join(data.policies).encode("utf-8", "surrogatepass"))
-    for column in (data.judge_score, data.oracle_label, data.prompt_id.codes, data.policy.codes):
-        checksum = zlib.crc32(np.ascontiguousarray(column).data)
-        digest.update(f"{len(column)}:{checksum};".encode())
-    return digest.hexdigest()[:32]

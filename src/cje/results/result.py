@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cje.errors import CJEError
 from cje.inference import CalibrationCurve, Finding, InfluenceEstimate, Severity
 from cje.kernels.arrays import FloatArray
 from cje.results.best import find_best
@@ -25,6 +24,13 @@ from cje.results.comparison import (
     refused_pair,
 )
 from cje.results.intervals import Intervals
+from cje.results.table import (
+    NUMBERS,
+    gathered_findings,
+    pair_rows,
+    value_rows,
+    without_refused,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,11 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EstimationResult"]
 
-# The numbers of one row that a refused value does not have.
-_REPORTED = (
-    "estimate", "low", "high", "single_low", "single_high", "joint_low", "joint_high",
-    "standard_error", "robust_standard_error",
-)  # fmt: skip
 _NOTHING = (math.nan, math.nan)
 
 
@@ -235,16 +236,7 @@ class EstimationResult:
 
     def differences(self) -> list[dict[str, Any]]:
         """`compare_all` as plain dicts, with the policies and the subgroup of each pair."""
-        found = []
-        cells = self.cells
-        for pair, _ in self._pairs:
-            parts = {"policy_a": pair.a, "policy_b": pair.b, "column": None, "group": None}
-            if cells is not None:
-                a, b = (cells[self.influence.index(name)] for name in (pair.a, pair.b))
-                parts = {"policy_a": a["policy"], "policy_b": b["policy"],
-                         "column": a["column"], "group": a["level"]}  # fmt: skip
-            found.append({**pair.to_dict(), **parts})
-        return found
+        return pair_rows(self)
 
     def refused(self) -> dict[str, str]:
         """Policies a gate refused, with the reason."""
@@ -279,37 +271,23 @@ class EstimationResult:
         )
 
     def _caveats(self, name: str) -> tuple[str, ...]:
-        found = []
-        if name in self.metadata.get("borrowed", ()):
-            count = self.metadata.get("n_labels", {}).get(name) or 0
-            own = {0: "no labels", 1: "1 label"}.get(count, f"{count} labels")
-            found.append(f"{name} rests on borrowed calibration ({own} of its own)")
-        return tuple(found)
+        if name not in self.metadata.get("borrowed", ()):
+            return ()
+        count = self.metadata.get("n_labels", {}).get(name) or 0
+        own = {0: "no labels", 1: "1 label"}.get(count, f"{count} labels")
+        return (f"{name} rests on borrowed calibration ({own} of its own)",)
 
     def all_findings(self) -> tuple[Finding, ...]:
         """The findings of the result and of its subgroups; subjects name column and level."""
-        found = list(self.findings)
-        for column, part in self.subgroups.items():
-            names = {
-                name: f"{cell['policy']}, {column}={cell['level']}"
-                for name, cell in zip(part.policies, part.cells or (), strict=False)
-            }
-            for finding in part.findings:
-                subject = finding.subject
-                subject = f"by {column}" if subject is None else names.get(subject, subject)
-                found.append(replace(finding, subject=subject))
-        return tuple(found)
+        return gathered_findings(self)
 
-    # ---- words and files ------------------------------------------------------------------------
+    # ---- tables and files -----------------------------------------------------------------------
 
     def summary(self) -> str:
         """The result as plain text: estimates, differences, findings."""
         from cje.results.text import describe
 
         return describe(self)
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def __repr__(self) -> str:
         return self.summary()
@@ -323,57 +301,17 @@ class EstimationResult:
         `policies`; within subgroups ``policy``, ``column`` and ``group`` are its parts. A refused
         policy has None in place of every number, and its ``reason``.
         """
-        table = self._computed_rows()
-        for row in table:
-            if row["refused"]:
-                row |= dict.fromkeys(_REPORTED)
+        table = [without_refused(row) for row in self._computed_rows()]
         return [table[k] for k in self._order]
 
     def refused_values(self) -> dict[str, dict[str, Any]]:
         """What was computed of the policies a gate refused: for diagnosis, never for a decision."""
         rows = self._computed_rows() if self.refused() else []
-        return {row["name"]: {key: row[key] for key in _REPORTED} for row in rows if row["refused"]}
+        return {row["name"]: {key: row[key] for key in NUMBERS} for row in rows if row["refused"]}
 
     def _computed_rows(self) -> list[dict[str, Any]]:
         """The rows with every number, in the order of `policies`."""
-        refused = self.refused()
-        borrowed = set(self.metadata.get("borrowed", ()))
-        n_rows, n_labels = (self.metadata.get(key, {}) for key in ("n_rows", "n_labels"))
-        limits = zip(
-            self._limits(), self._limits(joint=False), self._limits(joint=True), strict=True
-        )
-        errors = zip(self.standard_errors, self.robust_standard_errors, strict=True)
-        table = zip(self.policies, self._parts(), self.estimates, limits, errors, strict=True)
-        return [
-            {
-                "name": name,
-                **parts,
-                "estimate": float(value),
-                "low": shown[0],
-                "high": shown[1],
-                "single_low": single[0],
-                "single_high": single[1],
-                "joint_low": joint[0],
-                "joint_high": joint[1],
-                "standard_error": float(sampling),
-                "robust_standard_error": float(full),
-                "n_rows": n_rows.get(name),
-                "n_labels": n_labels.get(name),
-                "borrowed_calibration": name in borrowed,
-                "refused": name in refused,
-                "reason": refused.get(name),
-            }
-            for name, parts, value, (shown, single, joint), (sampling, full) in table
-        ]
-
-    def _parts(self) -> list[dict[str, str | None]]:
-        """Policy, subgroup column and level of each quantity."""
-        if self.cells is None:
-            return [{"policy": name, "column": None, "group": None} for name in self.policies]
-        return [
-            {"policy": cell["policy"], "column": cell["column"], "group": cell["level"]}
-            for cell in self.cells
-        ]
+        return value_rows(self, self._limits(), self._limits(joint=False), self._limits(joint=True))
 
     def to_frame(self) -> Any:
         """One tidy table: a row per policy, and per policy and subgroup level (see `rows`).
@@ -407,38 +345,16 @@ class EstimationResult:
         report), and refuses what would need the matrix: another level, another margin. Its
         `influence` then has values and covariance only.
         """
-        from cje.results.saved import dumps
+        from cje.results.saved import write
 
-        text = dumps(self, influence=influence)
-        if path is not None:
-            try:
-                Path(path).write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise CJEError(
-                    "cannot write the result",
-                    where=str(path),
-                    value=error,
-                    hint="give a file in a folder that exists and may be written to",
-                ) from error
-        return text
+        return write(self, path, influence=influence)
 
     @classmethod
     def from_json(cls, source: str | Path) -> EstimationResult:
         """The inverse of `to_json`: a path, or the text itself."""
-        from cje.results.saved import loads
+        from cje.results.saved import read
 
-        if isinstance(source, Path) or not source.lstrip().startswith("{"):
-            try:
-                source = Path(source).read_text(encoding="utf-8")
-            except OSError as error:
-                raise CJEError("cannot read the result", where=str(source), value=error) from error
-            except ValueError as error:  # not text, or not a path
-                raise CJEError(
-                    "not a saved result: the file is not UTF-8 text",
-                    where=str(source)[:200],
-                    hint="give a file written by result.to_json(path) or cje analyze --save",
-                ) from error
-        return loads(source)
+        return read(source)
 
     # ---- report and pictures --------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from cje.results.comparison import check_margin
 from cje.results.kept import KeptAnswers
 from cje.results.result import EstimationResult
 
-__all__ = ["FORMAT", "VERSION", "dumps", "loads"]
+__all__ = ["FORMAT", "VERSION", "dumps", "loads", "read", "write"]
 
 FORMAT, VERSION = "cje-result", 3
 _READABLE = (2, 3)  # version 2 had the sources of uncertainty in fields of their own
@@ -72,6 +73,38 @@ def loads(text: str) -> EstimationResult:
             value=error,
             hint="save it again with result.to_json(path) or cje analyze --save",
         ) from error
+
+
+def write(result: EstimationResult, path: str | Path | None, *, influence: bool = True) -> str:
+    """The text of `dumps`, written to `path` where given."""
+    text = dumps(result, influence=influence)
+    if path is not None:
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CJEError(
+                "cannot write the result",
+                where=str(path),
+                value=error,
+                hint="give a file in an existing folder with write permission",
+            ) from error
+    return text
+
+
+def read(source: str | Path) -> EstimationResult:
+    """The inverse of `write`: from a path, or from the text itself."""
+    if isinstance(source, Path) or not source.lstrip().startswith("{"):
+        try:
+            source = Path(source).read_text(encoding="utf-8")
+        except OSError as error:
+            raise CJEError("cannot read the result", where=str(source), value=error) from error
+        except ValueError as error:  # not text, or not a path
+            raise CJEError(
+                "not a saved result: the file is not UTF-8 text",
+                where=str(source)[:200],
+                hint="give a file written by result.to_json(path) or cje analyze --save",
+            ) from error
+    return loads(source)
 
 
 def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
