@@ -39,9 +39,15 @@ def datasets(draw: st.DrawFn) -> Dataset:
 def _check(result: EstimationResult) -> None:
     assert np.isfinite(result.estimates).all()
     assert np.isfinite(result.robust_standard_errors).all()
-    for low, high in result.ci():
-        assert 0.0 <= low <= high <= 1.0
+    refused = result.refused_values()
+    for row in result.rows():
+        computed = refused.get(row["name"], row)
+        assert 0.0 <= computed["low"] <= computed["high"] <= 1.0
     for pair, adjusted in result.compare_all():
+        if pair.refused is not None:
+            assert np.isnan(pair.p_value)
+            assert np.isnan(adjusted)
+            continue
         assert -1.0 <= pair.interval.low <= pair.interval.high <= 1.0
         assert 0.0 <= pair.p_value <= adjusted <= 1.0
     assert EstimationResult.from_json(result.to_json()).summary() == result.summary()

@@ -90,9 +90,10 @@ def repeated(n_prompts=600, seed=0):
 def test_a_prompt_logged_nine_times_counts_once(make):
     sampler, fresh, truth = repeated()
     result = make(sampler, fresh).fit_and_estimate()
-    low, high = result.ci()[0]
-    assert low <= truth <= high
-    assert high - low < 0.12
+    # Where the carry-over test refuses a gap of 0.002, the interval is among the refused values.
+    row = result.refused_values().get("t") or result.rows()[0]
+    assert row["low"] <= truth <= row["high"]
+    assert row["high"] - row["low"] < 0.12
 
 
 @pytest.mark.parametrize(("n_prompts", "refused"), [(600, False), (12_000, True)])

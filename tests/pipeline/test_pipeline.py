@@ -181,14 +181,14 @@ def test_logged_responses_are_scored_as_they_are_and_wrong_log_probs_are_noticed
         _run(tmp_path, settings, dataset={**data, "logprob_field": "constant"})
 
 
-def test_without_an_oracle_the_result_says_that_it_is_uncalibrated(folder: Path) -> None:
+def test_without_an_oracle_the_result_reports_that_there_are_no_labels(folder: Path) -> None:
     result = _run(folder, ngram_settings(), oracle_config=None)
-    assert [finding.code for finding in result.findings] == ["uncalibrated"]
+    assert [finding.code for finding in result.findings] == ["no-labels"]
     rows = _rows(folder, "calibration")
     assert all(row["reward"] == row["judge_score"] for row in rows)
 
 
-def test_labels_from_a_table_are_joined_by_id_and_mismatches_are_told(folder: Path) -> None:
+def test_labels_from_a_table_are_joined_by_id_and_mismatches_are_reported(folder: Path) -> None:
     with open(folder / "labels.csv", "w", newline="") as handle:
         writer = csv.writer(handle)
         writer.writerow(["prompt_id", "rating"])
