@@ -178,10 +178,10 @@ def test_nearly_constant_weights_are_reported_and_not_praised() -> None:
     falling = np.exp(-3 * score + 0.3 * rng.standard_normal(5000))
     wrong, info = calibrate_to_target_mean(falling, ordering_index=score, return_diagnostics=True)
     assert wrong.var() < 0.01 * info["var_before"]
-    assert "right only if the index says nothing about the weights" in info["note"]
+    assert "right only if the index is unrelated to the weights" in info["note"]
     unrelated = rng.lognormal(size=5000)
     _calibrated, info = SIMCalibrator().transform(unrelated, score)
-    assert info["note"] == "" or "says nothing" in info["note"]
+    assert info["note"] == "" or "is unrelated to" in info["note"]
     right, _ = SIMCalibrator().transform(falling, score)
     assert np.corrcoef(right, np.exp(-3 * score))[0, 1] > 0.9
 

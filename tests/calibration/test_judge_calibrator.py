@@ -203,7 +203,7 @@ def test_inclusion_probabilities_undo_a_biased_slice() -> None:
         (lambda: JudgeCalibrator().fit_cv(SCORES, RISING[:3], np.ones(400, bool)), "oracle_mask"),
         (lambda: JudgeCalibrator().fit_cv(SCORES, RISING, [0, 0]), "distinct rows"),
         (lambda: JudgeCalibrator().fit_cv(SCORES, RISING, n_folds=1), "n_folds"),
-        (lambda: JudgeCalibrator().fit_cv(SCORES, RISING, prompt_ids=["a"]), "one id a row"),
+        (lambda: JudgeCalibrator().fit_cv(SCORES, RISING, prompt_ids=["a"]), "one id per row"),
         (lambda: JudgeCalibrator().fit_cv(SCORES, RISING, prompt_ids=["a"] * 400), "fewer folds"),
         (lambda: JudgeCalibrator().fit(SCORES, RISING, sample_weight=-SCORES), "negative"),
         (

@@ -1,4 +1,4 @@
-"""calibrate_to_target_mean: one PAV pass, exact mean, capped variance, honest edge cases."""
+"""calibrate_to_target_mean: one PAV pass, exact mean, capped variance, edge cases."""
 
 import numpy as np
 import pytest

@@ -167,7 +167,7 @@ def test_calibration_data_serves_a_policy_without_labels() -> None:
     assert abs(result.estimates[0] - 0.534) < 0.1
 
 
-# ---- labels that are no rows of the data ---------------------------------------------------------
+# ---- labels outside the data ---------------------------------------------------------------------
 
 
 # ---- statistics -------------------------------------------------------------------------------

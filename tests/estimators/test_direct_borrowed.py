@@ -153,7 +153,7 @@ def _borrowing(labels_a: np.ndarray, prompts: int, draws: int, scores: np.ndarra
 
 
 def test_labels_of_one_prompt_count_as_one_piece_of_a_borrowed_calibration():
-    """Ten labelled draws a prompt with a prompt effect: the standard error is near the spread."""
+    """Ten labelled draws per prompt with a prompt effect: the standard error is near the spread."""
     values, errors = [], []
     for seed in range(60):
         rng = np.random.default_rng(seed)

@@ -335,9 +335,9 @@ def test_labels_on_fresh_draws_are_said_to_take_no_part():
     sim, sampler = make(n=200, n_labels=50)
     labelled = sim.fresh.with_columns(oracle_label=sim.fresh_outcomes)
     plain = DRCPOEstimator(sampler, sim.fresh).fit_and_estimate()
-    told = DRCPOEstimator(sampler, labelled).fit_and_estimate()
-    np.testing.assert_array_equal(plain.estimates, told.estimates)
-    assert {f.code for f in told.findings} - {f.code for f in plain.findings} == {
+    warned = DRCPOEstimator(sampler, labelled).fit_and_estimate()
+    np.testing.assert_array_equal(plain.estimates, warned.estimates)
+    assert {f.code for f in warned.findings} - {f.code for f in plain.findings} == {
         "fresh-labels-unused"
     }
 

@@ -51,7 +51,7 @@ def grouped() -> EstimationResult:
 def test_the_verdict_of_a_table_follows_its_adjusted_p_value() -> None:
     result = _made([0.5, 0.5, 0.5, 0.529], 0.01)
     apart = [(c, p) for c, p in result.compare_all() if 0.0 not in c.interval]
-    assert apart, "the pair alone would be told apart"
+    assert apart, "the pair alone would differ significantly"
     for c, p in apart:
         assert p > 0.05
         assert c.verdict == "inconclusive"

@@ -1,4 +1,4 @@
-"""The report finds concentrated variance and poor gamma, and says what to do."""
+"""The report finds concentrated variance and poor gamma, and names a remedy."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_numbers_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(CJEError, match="gamma must be"):
         _report(gamma="high")
     with pytest.raises(CJEError, match="se_with_uncertainty is too large"):
-        _report(se_with_uncertainty=1e200)  # its square is no number
+        _report(se_with_uncertainty=1e200)  # its square overflows
     with pytest.raises(CJEError, match="se_without_uncertainty is too small"):
         _report(se_without_uncertainty=5e-324)
     with pytest.raises(CJEError, match="too large"):

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def require_scores(data: Dataset, who: str) -> None:
-    """Every row has a judge score, or an error that says which does not."""
+    """Raise CJEError where a row has no judge score."""
     if len(data) == 0:
         raise CJEError(f"{who}: the data set has no rows")
     missing = np.isnan(data.judge_score)

@@ -48,9 +48,8 @@ class Component:
         its clusters instead.
     spread : array (G, K), optional
         Standard deviation of each cluster's contribution: the weight of its labels times the
-        standard deviation of a label's residual. It tells to how many degrees of freedom the
-        variance is known, for each contrast anew, and moderates the variance of `influence`
-        (see `moderation`).
+        standard deviation of a label's residual. It fixes, for each contrast, the degrees of
+        freedom of the variance, and moderates the variance of `influence` (see `moderation`).
 
     Examples
     --------

@@ -34,7 +34,7 @@ class GateRule:
     margin : float, optional
         Largest loss that is still acceptable, on the label's scale (non-inferiority).
     min_gain : float, optional
-        Smallest gain that is worth shipping. Not together with `margin`.
+        Smallest gain that justifies shipping. Not together with `margin`.
 
     Raises
     ------
@@ -83,7 +83,7 @@ class GateRule:
         return 0.0 if not self.margin else -float(self.margin)
 
     def claim(self, baseline: str) -> str:
-        """What a PASS says about the candidate, as the end of a sentence."""
+        """The conclusion of a PASS about the candidate, as the end of a sentence."""
         if self.min_gain:
             return f"better than {baseline} by more than {self.min_gain:g}"
         if self.margin:
@@ -91,7 +91,7 @@ class GateRule:
         return f"better than {baseline}"
 
     def opposite(self, baseline: str) -> str:
-        """What a FAIL says about the candidate."""
+        """The conclusion of a FAIL about the candidate."""
         if self.min_gain:
             return f"not better than {baseline} by as much as {self.min_gain:g}"
         if self.margin:

@@ -140,7 +140,7 @@ class InfluenceEstimate:
         part = Component(WHOLE, covariance=covariance, df=np.inf if df is None else df)
         return cls(tuple(names), values, (part,), bounds=bounds)
 
-    # ---- what it knows -------------------------------------------------------------------------
+    # ---- names and values ---------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.names)

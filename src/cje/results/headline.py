@@ -68,7 +68,7 @@ def on_labels(result: EstimationResult, *names: str) -> str:
 def pair_sentence(
     result: EstimationResult, pair: Comparison, name: Callable[[str], str] = str
 ) -> str:
-    """What one comparison says: its verdict, size, interval, labels and conditions.
+    """One comparison as a sentence: its verdict, size, interval, labels and conditions.
 
     `name` makes a version's name safe for where the sentence is shown.
     """

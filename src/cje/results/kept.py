@@ -79,5 +79,5 @@ class KeptAnswers:
 def _refused(what: str, instead: str) -> CJEError:
     return CJEError(
         f"this result was saved without its influence matrix and cannot answer: {what}",
-        hint=f"it knows {instead}; for more, save the whole result (to_json() or --save)",
+        hint=f"it has {instead}; for more, save the whole result (to_json() or --save)",
     )

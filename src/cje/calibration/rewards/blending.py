@@ -1,4 +1,4 @@
-"""How much of a calibration, how much of a line: the blend's weight from out-of-fold errors."""
+"""Weight of the calibration in its blend with a line, from out-of-fold errors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def blend_weight(
 ) -> float:
     """Posterior mean of the calibration's weight under out-of-fold squared error, in [0, 1].
 
-    Isotonic regression is right in the long run and rough with few labels; a line is the reverse.
-    The prior is one half, and stays where nothing is left to explain.
+    Isotonic regression is consistent but noisy with few labels; a line is stable but biased. The
+    prior mean is one half, and is returned where no variance is left to explain.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class JudgeCalibrator(ScoreCalibrator):
         ----------
         judge_scores : array (n,)
         oracle_labels : array
-            One a row (NaN: none), or one for each row of `oracle_mask`.
+            One per row (NaN: none), or one for each row of `oracle_mask`.
         oracle_mask : array, optional
             Which rows are labelled: booleans, or row numbers.
         covariates : array (n, p), optional
@@ -123,7 +123,7 @@ class JudgeCalibrator(ScoreCalibrator):
             raise CJEError("n_folds must be an integer of at least 2", value=n_folds)
         n = n_rows("judge_scores", judge_scores)
         if prompt_ids is not None and not (hasattr(prompt_ids, "__len__") and len(prompt_ids) == n):
-            raise CJEError("prompt_ids must have one id a row", value=prompt_ids)
+            raise CJEError("prompt_ids must have one id per row", value=prompt_ids)
 
         def assign(columns: list[FloatArray]) -> tuple[IntArray, int]:
             if prompt_ids is None:
@@ -175,9 +175,11 @@ class JudgeCalibrator(ScoreCalibrator):
 def full_length_labels(
     oracle_labels: ArrayLike, oracle_mask: ArrayLike | None, n: int
 ) -> FloatArray:
-    """One label a row, NaN where there is none, from any of the accepted forms."""
+    """One label per row, NaN where there is none, from any of the accepted forms."""
     if oracle_labels is None:
-        raise CJEError("oracle_labels are required", hint="pass one label a row, NaN where missing")
+        raise CJEError(
+            "oracle_labels are required", hint="pass one label per row, NaN where missing"
+        )
     labels = float_array("oracle_labels", oracle_labels)
     if oracle_mask is None:
         if labels.shape != (n,):
@@ -192,7 +194,7 @@ def full_length_labels(
         labels = labels[where]
     elif labels.shape != (len(where),):
         raise CJEError(
-            "oracle_labels must have one value per row, or one a row of oracle_mask",
+            "oracle_labels must have one value per row, or one per row of oracle_mask",
             value=labels.shape,
             hint=f"{n} rows, {len(where)} of them in oracle_mask",
         )

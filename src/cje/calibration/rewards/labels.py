@@ -177,7 +177,7 @@ def _canonical_order(
 def _read_covariates(given: FloatArray, n: int) -> FloatArray:
     table = float_array("covariates", given)
     if table.ndim != 2 or len(table) != n:
-        raise CJEError("covariates must have one row a label", value=table.shape)
+        raise CJEError("covariates must have one row per label", value=table.shape)
     for column in table.T:
         finite_array("covariates", column, n=n, largest=LARGEST)
     return table

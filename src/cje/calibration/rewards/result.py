@@ -47,7 +47,7 @@ class CalibrationResult:
         The mode and why.
     oof_rmse, oof_coverage_at_01, oof_r2 : float, optional
         The same out of fold: each label predicted by the model that never saw its fold. These
-        are the honest ones; absent where there were too few labels to cross-fit.
+        are not flattered by the fit; absent where there were too few labels to cross-fit.
     fold_ids : array (n,) of int, optional
         Fold of every row, labelled or not; give it to `JudgeCalibrator.predict_oof`.
     fold_models : tuple of RewardModel

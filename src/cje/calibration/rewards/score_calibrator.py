@@ -203,7 +203,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if covariates is not None:
             extra = float_array("covariates", covariates)
             if n_rows("covariates", extra) != n_rows("judge_scores", X):
-                raise CJEError("covariates must have one row a score", value=extra.shape)
+                raise CJEError("covariates must have one row per score", value=extra.shape)
             X = np.column_stack([X, extra])
         with _clearly_told():
             matrix: FloatArray = validate_data(self, X, dtype=np.float64, reset=fitting)

@@ -31,7 +31,7 @@ _SCAN_BINS = 10
 
 @dataclass(frozen=True)
 class ModeSelection:
-    """The chosen mode, the reason in words, and the numbers behind it."""
+    """The chosen mode, the reason as text, and the numbers behind it."""
 
     mode: str
     reason: str

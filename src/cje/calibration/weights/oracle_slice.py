@@ -107,7 +107,7 @@ def augmentation(
     weights: ArrayLike,
     propensity: ArrayLike,
 ) -> FloatArray:
-    """The terms (L / pi) W (Y - f(S)), one a row; their mean is added to the estimate.
+    """The terms (L / pi) W (Y - f(S)), one per row; their mean is added to the estimate.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class ScoreCells:
         return np.cumsum(np.diff(raw, prepend=raw[0]) > 0)
 
     def rows(self, block_values: FloatArray, block_starts: IntArray) -> FloatArray:
-        """One value a row, from blocks of consecutive cells."""
+        """One value per row, from blocks of consecutive cells."""
         by_cell = np.repeat(block_values, np.diff(block_starts, append=len(self.x)))
         return by_cell[self.cell]
 

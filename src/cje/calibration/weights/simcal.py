@@ -53,8 +53,8 @@ class SimcalConfig:
     var_cap : float, optional
         Largest variance of the mean-one weights, absolute; by blending too.
     include_baseline : bool
-        Let the raw weights into the stack (default): the way out where the score says too little
-        for a projection to be trusted. Without them the projection stands alone.
+        Let the raw weights into the stack (default): they take over where the score explains too
+        little for a projection to be trusted. Without them the projection is used alone.
     baseline_shrink : float
         Share of the raw weights mixed into the result, 0 to 1.
     ridge_lambda : float
@@ -406,9 +406,7 @@ def _note(before: float, after: float, fit: _PolicyFit) -> str:
     if fit.keep < 1.0:
         notes.append(f"blended {1.0 - fit.keep:.0%} towards 1 for the ESS floor or variance cap")
     if after < _NEARLY_CONSTANT * before:
-        notes.append(
-            "nearly constant weights: right only if the score says nothing about the weights"
-        )
+        notes.append("nearly constant weights: right only if the score is unrelated to the weights")
     return "; ".join(notes)
 
 

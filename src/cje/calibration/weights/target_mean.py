@@ -86,7 +86,7 @@ def calibrate_to_target_mean(
         The cap, as a share of the raw variance.
     increasing : bool
         Direction. The wrong direction gives nearly constant weights, which are *wrong* weights
-        unless the index says nothing about them: the note then says so.
+        unless the index is unrelated to them; `note` reports it.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def calibrate_to_target_mean(
     before, after = mean_one.var(), out.var()
     if before > EPS and after < _NEARLY_CONSTANT * before and ordering_index is not None:
         notes.append(
-            "nearly constant weights: right only if the index says nothing about the weights; "
+            "nearly constant weights: right only if the index is unrelated to the weights; "
             "try the other direction (SIMCalibrator compares both out of fold)"
         )
     # A second division absorbs the rounding of the first, whatever the scale.

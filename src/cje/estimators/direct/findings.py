@@ -1,4 +1,4 @@
-"""What `direct` says about its own numbers."""
+"""Findings of `direct` about its own estimates."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One cross-fitted prediction of the label for all policies: a calibration blended with a line.
 
-Isotonic regression is right in the long run and rough with few labels; a line is the reverse. The
+Isotonic regression is consistent but noisy with few labels; a line is stable but biased. The
 blend's weight is estimated from out-of-fold errors with a prior at one half, so it moves to
 the calibration as labels accumulate. Any prediction keeps the rectified estimators valid; a better
 one makes them shorter.

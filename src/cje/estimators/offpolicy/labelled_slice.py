@@ -2,7 +2,7 @@ r"""How much of a target do the labels of a log represent?
 
 With labelling probabilities :math:`\pi`, :math:`\sum_i (L_i/\pi_i - 1) h_i` has mean zero for every
 h that was known before labelling, and each target's weight W is one. The ratio
-:math:`r = \sum (L/\pi) W / \sum W` says how much of the target the labels represent. Sums are
+:math:`r = \sum (L/\pi) W / \sum W` is the share of the target that the labels represent. Sums are
 clustered by prompt; with n labelled prompts the ratio to its standard error is taken as t with
 n - 1 degrees of freedom.
 """

@@ -195,7 +195,7 @@ def _bisect(ess: Callable[[float], float], goal: float, low: float, high: float)
 def checked_columns(
     weights: ArrayLike, rewards: ArrayLike, variances: ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The three columns as arrays, or an error that says what is wrong with them."""
+    """The three columns as arrays, or a CJEError."""
     w, r = float_array("weights", weights), float_array("rewards", rewards)
     v = float_array("variances", variances)
     if w.ndim != 1 or not w.shape == r.shape == v.shape or not len(w):
