@@ -15,10 +15,11 @@ from cje.calibration.rewards.reward_model import fit_reward_model
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
-from cje.estimators.direct.estimator import DirectEstimator
+from cje.estimators.registry import find_estimator
 from cje.inference import interval_limits
 from cje.inference.sequential import ChangeEvidence, change_evidence
 from cje.kernels.arrays import FloatArray, IntArray
+from cje.results.result import EstimationResult
 
 __all__ = ["Monitor", "Period", "Stream", "monitor"]
 
@@ -263,7 +264,8 @@ def _value_stream(data: Dataset, period: IntArray, names: list[str], level: floa
     """Value of each period: the direct estimator with the periods in place of policies."""
     codes = Codes(period.astype(np.int32), tuple(f"{k:06d}" for k in range(len(names))))
     by_period = data.with_columns(policy=codes, draw_idx=None)
-    result = DirectEstimator(by_period, level=level, min_labels=LEAST_LABELS - 2).fit_and_estimate()
+    direct = find_estimator("direct").build(by_period, level=level, min_labels=LEAST_LABELS - 2)
+    result: EstimationResult = direct.fit_and_estimate()
     order = [result.policies.index(f"{k:06d}") for k in range(len(names))]
     estimate = result.influence
     counts = np.bincount(period[data.is_labelled], minlength=len(names))

@@ -11,10 +11,11 @@ import numpy as np
 
 from cje.data.label_store import StoredLabels, attach_labels, read_label_store
 from cje.errors import CJEError
-from cje.estimators import DirectEstimator
+from cje.estimators.registry import find_estimator
 from cje.inference import Decision, GateRule, InfluenceEstimate
 from cje.inference.sequential import AnytimeRule, Look, anytime_intervals, labels_to_decision
 from cje.label.study import Study
+from cje.results.result import EstimationResult
 
 __all__ = ["Organiser"]
 
@@ -100,7 +101,8 @@ class Organiser:
         if len(stored.rows) < _LEAST_FOR_ESTIMATE:
             return None
         data = attach_labels(self.study.data, stored, "the labels file")
-        result = DirectEstimator(data, level=self.rule.level).fit_and_estimate()
+        direct = find_estimator("direct").build(data, level=self.rule.level)
+        result: EstimationResult = direct.fit_and_estimate()
         chosen = self.study.policies
         if not chosen:
             return result.influence
