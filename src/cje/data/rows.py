@@ -6,9 +6,10 @@ exactly which value is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ class LeafSurvey:
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, ...], set[str]] = {}
+        self.columns: dict[str, list[Any]] = {}  # the values of `see_all`, by name
 
     def see(self, row: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
         """One row."""
@@ -53,10 +55,10 @@ class LeafSurvey:
 
     def see_all(self, rows: Sequence[Mapping[str, Any]], path: tuple[str, ...] = ()) -> None:
         """All rows, column by column: a type is looked at once per column, not per row."""
-        shapes = dict.fromkeys(map(tuple, rows))
-        for name in dict.fromkeys(name for shape in shapes for name in shape):
-            here = (*path, str(name))
-            values = [row.get(name) for row in rows]
+        for name, values in columns_of(rows):
+            here = (*path, name)
+            if not path:
+                self.columns[name] = values
             kinds = self._kinds.setdefault(here, set())
             for type_ in set(map(type, values)):
                 usual = _PLAIN.get(type_)
@@ -75,6 +77,16 @@ class LeafSurvey:
 
     def leaves(self) -> list[Leaf]:
         return [Leaf(path, frozenset(kinds)) for path, kinds in self._kinds.items()]
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """The values of each key, None where a row lacks it."""
+    shapes = dict.fromkeys(map(tuple, rows))
+    for name in dict.fromkeys(name for shape in shapes for name in shape):
+        if all(name in shape for shape in shapes):
+            yield str(name), list(map(itemgetter(name), rows))  # several times as fast as get
+        else:
+            yield str(name), [row.get(name) for row in rows]
 
 
 def kinds_of(value: Any) -> frozenset[str]:
@@ -101,10 +113,17 @@ def is_missing(value: Any) -> bool:
 
 
 def rows_frame(
-    rows: Iterable[Mapping[str, Any]], plan: Plan, bad: BadRows, where: Callable[[int], str]
+    rows: Iterable[Mapping[str, Any]],
+    plan: Plan,
+    bad: BadRows,
+    where: Callable[[int], str],
+    known: Mapping[str, list[Any]] = _EMPTY,
 ) -> tuple[pl.DataFrame, BoolArray, dict[str, Numbers]]:
-    """The canonical frame, a mask of the rows without a problem, and columns read from text."""
-    columns = _gathered(rows, list(plan.columns.values()))
+    """The canonical frame, a mask of the rows without a problem, and columns read from text.
+
+    `known` holds columns of the rows that were gathered before.
+    """
+    columns = _gathered(rows, list(plan.columns.values()), known)
     n = len(next(iter(columns.values()), ()))
     good = np.ones(n, dtype=bool)
     series = []
@@ -153,14 +172,16 @@ def _as_text(values: list[Any], wrong: Mapping[int, str]) -> pl.Series:
 
 
 def _gathered(
-    rows: Iterable[Mapping[str, Any]], paths: Sequence[tuple[str, ...]]
+    rows: Iterable[Mapping[str, Any]],
+    paths: Sequence[tuple[str, ...]],
+    known: Mapping[str, list[Any]],
 ) -> dict[tuple[str, ...], list[Any]]:
     """The values at each path, one list per path; a stream of rows is gone through once."""
-    if isinstance(rows, list) and all(type(row) is dict for row in rows):
+    if known:
         return {
-            path: [row.get(path[0]) for row in rows]
+            path: known[path[0]]
             if len(path) == 1
-            else [look_up(row, path) for row in rows]
+            else [look_up(value, path[1:]) for value in known[path[0]]]
             for path in paths
         }
     columns: dict[tuple[str, ...], list[Any]] = {path: [] for path in paths}

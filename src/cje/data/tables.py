@@ -66,6 +66,7 @@ class RowsTable:
         self, rows: Sequence[Mapping[str, Any]], name: str, notes: Sequence[str] = ()
     ) -> None:
         self.rows, self.name, self.notes = rows, name, tuple(notes)
+        self._columns: Mapping[str, list[Any]] = {}
 
     def leaves(self) -> list[Leaf]:
         if set(map(type, self.rows)) != {dict}:
@@ -77,10 +78,13 @@ class RowsTable:
                     )  # fmt: skip
         survey = LeafSurvey()
         survey.see_all(self.rows)
+        self._columns = survey.columns
         return survey.leaves()
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
-        frame, good, texts = rows_frame(self.rows, plan, bad, lambda i: f"{self.name}, row {i}")
+        frame, good, texts = rows_frame(
+            self.rows, plan, bad, lambda i: f"{self.name}, row {i}", self._columns
+        )
         return Loaded(frame, good, lambda i: f"row {i}", texts=texts)
 
 
