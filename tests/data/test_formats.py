@@ -16,7 +16,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+from cje.cli.main import app
 from cje.data import Dataset, read
 from cje.errors import CJEError, MissingExtraError
 
@@ -104,6 +106,15 @@ def test_a_hugging_face_data_set_on_disk_is_read(tmp_path: Path, expected: Datas
     state = {"_data_files": [{"filename": name} for name in names], "_split": "test"}
     (tmp_path / "state.json").write_text(json.dumps(state))
     assert read(tmp_path) == expected
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "arrow"])
+def test_a_converted_file_is_the_same_data(tmp_path: Path, suffix: str, expected: Dataset) -> None:
+    FRAME.write_excel(tmp_path / "a.xlsx")
+    out = tmp_path / f"out[1].{suffix}"
+    done = CliRunner().invoke(app, ["convert", str(tmp_path / "a.xlsx"), str(out)])
+    assert done.exit_code == 0, done.exception
+    assert read(out) == expected
 
 
 def test_a_generator_of_rows_is_read(expected: Dataset) -> None:

@@ -79,6 +79,14 @@ def test_doctor(content: bytes | None, name: str, as_json: bool) -> None:
     on_a_file(name, content, ["doctor", "FILE", *(["--json"] if as_json else [])])
 
 
+@fuzz()
+@given(contents, st.sampled_from(["x.csv", "x.json", "x.xlsx", "x.db", "x.csv.gz"]),
+       st.sampled_from([[], ["--field", "judge_score=x"], ["--label-map", "a=1"],
+                        ["--policy-column", "none"], ["--skip-bad-rows"]]))  # fmt: skip
+def test_convert(content: bytes | None, name: str, options: list[str]) -> None:
+    on_a_file(name, content, ["convert", "FILE", "out.csv", *options])
+
+
 amounts = st.one_of(
     st.floats(0.01, 0.9), st.floats(1e-3, 1e3), st.sampled_from([0.0, -1.0, math.nan])
 )

@@ -9,6 +9,7 @@ import typer
 
 from cje.cli.analyze import analyze
 from cje.cli.classifier import app as classifier_app
+from cje.cli.convert import convert
 from cje.cli.demo import demo
 from cje.cli.doctor import doctor
 from cje.cli.drift import drift
@@ -50,6 +51,7 @@ def _root(
 
 
 app.command()(analyze)
+app.command()(convert)
 app.command()(demo)
 app.command()(doctor)
 app.command()(label)
