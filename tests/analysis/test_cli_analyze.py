@@ -207,3 +207,16 @@ def test_the_help_says_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(CliRunner().invoke(app, ["analyze", "--help"]).output.split())
     assert "Exit code 0" in text
     assert "a requested value was refused" in text
+
+
+def test_a_saved_result_is_shown_as_it_was(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved, page = tmp_path / "r.json", tmp_path / "r.html"
+    _run(monkeypatch, "analyze", str(rows), "--save", str(saved))
+    first = capsys.readouterr().out
+    assert _run(monkeypatch, "show", str(saved), "--report", str(page)) == 0
+    assert capsys.readouterr().out == first
+    assert "candidate_1" in page.read_text()
+    assert _run(monkeypatch, "show", str(rows)) == 1
+    assert "not a saved result" in capsys.readouterr().err
