@@ -186,7 +186,7 @@ def test_nearly_constant_weights_are_reported_and_not_praised() -> None:
     assert np.corrcoef(right, np.exp(-3 * score))[0, 1] > 0.9
 
 
-def test_an_unreachable_variance_cap_says_so() -> None:
+def test_an_unreachable_variance_cap_is_reported() -> None:
     from cje.calibration import calibrate_to_target_mean
 
     score = np.linspace(0, 1, 200)

@@ -328,7 +328,7 @@ def test_isotonic_rows_equal_one_fit_per_row(levels: int) -> None:
 # ---- naive, and what is refused ---------------------------------------------------------------
 
 
-def test_naive_is_the_mean_score_and_says_so() -> None:
+def test_naive_is_the_mean_score_and_is_marked_uncalibrated() -> None:
     data = _data(1)
     result = NaiveEstimator(data).fit_and_estimate()
     np.testing.assert_allclose(

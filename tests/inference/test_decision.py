@@ -34,7 +34,7 @@ def test_an_interval_beyond_the_threshold_decides(
 
 
 @pytest.mark.parametrize("value", [-0.1, math.inf, math.nan, "wide", True])
-def test_a_margin_or_gain_that_is_no_size_is_an_error(value: object) -> None:
+def test_a_margin_or_gain_that_is_not_a_size_is_an_error(value: object) -> None:
     for name in ("margin", "min_gain"):
         with pytest.raises(CJEError, match="must be a finite number"):
             GateRule(**{name: value})  # type: ignore[arg-type]

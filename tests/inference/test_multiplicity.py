@@ -53,7 +53,7 @@ def test_max_t_of_one_quantity_is_the_t_quantile() -> None:
     assert value == pytest.approx(stats.t.ppf(0.975, 15), rel=0.01)
 
 
-def test_max_t_lies_between_one_test_and_bonferroni_and_knows_correlation() -> None:
+def test_max_t_lies_between_one_test_and_bonferroni_and_uses_correlation() -> None:
     independent = max_t_critical_value(np.eye(6), np.inf, level=0.95, n_draws=100_000, seed=1)
     equal = max_t_critical_value(np.ones((6, 6)), np.inf, level=0.95, n_draws=100_000, seed=1)
     assert equal == pytest.approx(stats.norm.ppf(0.975), rel=0.01)

@@ -106,7 +106,7 @@ def test_the_best_policy_is_named_with_its_warnings() -> None:
     assert "another" not in best.note
 
 
-def test_a_borrowed_policy_is_told_with_the_labels_it_has() -> None:
+def test_a_borrowed_policy_is_reported_with_its_number_of_labels() -> None:
     result = _made([0.5, 0.6], 0.01, borrowed=["p0", "p1"], n_labels={"p0": 5, "p1": 0})
     caveats = " ".join(result.compare_policies("p0", "p1").caveats)
     assert "p0 rests on borrowed calibration (5 labels of its own)" in caveats
@@ -114,7 +114,7 @@ def test_a_borrowed_policy_is_told_with_the_labels_it_has() -> None:
 
 
 @pytest.mark.parametrize("level", [0, 0.0, 1, 95, -0.1])
-def test_a_level_that_is_no_probability_is_an_error(level: float) -> None:
+def test_a_level_that_is_not_a_probability_is_an_error(level: float) -> None:
     with pytest.raises(CJEError, match="level"):
         _made([0.5], 0.01).ci(level)
 
@@ -200,21 +200,23 @@ _DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("damage", _DAMAGES)
-def test_a_damaged_file_is_told_as_such(damage: str, off_policy: EstimationResult) -> None:
+def test_a_damaged_file_is_reported_as_damaged(damage: str, off_policy: EstimationResult) -> None:
     content = json.loads(off_policy.to_json())
     _DAMAGES[damage](content)
     with pytest.raises(CJEError, match="damaged"):
         EstimationResult.from_json(json.dumps(content))
 
 
-def test_a_damaged_table_of_a_small_file_is_told_as_such(off_policy: EstimationResult) -> None:
+def test_a_damaged_table_of_a_small_file_is_reported_as_damaged(
+    off_policy: EstimationResult,
+) -> None:
     for damage in ({"table": []}, {"differences": [{}]}, {"best": 3}):
         content = json.loads(off_policy.to_json(influence=False)) | damage
         with pytest.raises(CJEError, match="damaged"):
             EstimationResult.from_json(json.dumps(content))
 
 
-def test_a_binary_file_and_a_path_that_cannot_be_written_are_told(
+def test_a_binary_file_and_a_path_that_cannot_be_written_are_errors(
     tmp_path: Path, off_policy: EstimationResult
 ) -> None:
     (tmp_path / "bin").write_bytes(bytes(range(256)))
