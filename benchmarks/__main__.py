@@ -42,6 +42,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "plan": (240, 3600),
     "report": (120, 900),
     "ece_coverage": (240, 7200),
+    "calibration_coverage": (240, 7200),
     "small_labels": (240, 7200),
     "arena_figure": (240, 7200),
     "judge_noise": (120, 1800),

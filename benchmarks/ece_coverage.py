@@ -127,7 +127,7 @@ def binary_study(
 
 
 def multiclass_study(
-    n: int, n_reps: int, metrics: list[str], k: int = 4
+    n: int, n_reps: int, metrics: list[str], k: int = 4, seed: int = 1
 ) -> Iterator[dict[str, Any]]:
     """Coverage of the multiclass metrics, on Gaussian logits with one rare class."""
     shift = np.array([0.0] * (k - 1) + [-1.5])
@@ -148,7 +148,8 @@ def multiclass_study(
                 y = _drawn(chance, rng)
                 return y, softmax(score, axis=1), chance
 
-            result = _count(name, metric, options, draw, truth, n_reps, np.random.default_rng(1))
+            rng = np.random.default_rng(seed)
+            result = _count(name, metric, options, draw, truth, n_reps, rng)
             yield _row(name, f"{model}, n={n}, K={k}", result, truth)
 
 

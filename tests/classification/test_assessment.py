@@ -241,3 +241,21 @@ def test_a_null_reference_of_rubbish_is_refused(bad):
             c.null_reference(c.brier_score, p, 0.1, **{option: bad})
     with pytest.raises(CJEError, match="labels"):
         c.assess(c.brier_score, [0, 1, 1], p, labels=[0, 1])
+
+
+@pytest.mark.parametrize("metric", list(ENTRIES), ids=lambda m: m.__name__)
+def test_empty_input_is_refused_by_every_metric_and_function(metric):
+    """A sum over no rows has no minimum, mean or quantile: one message instead."""
+    empty = np.empty(0) if ENTRIES[metric].kind == "binary" else np.empty((0, 3))
+    none = np.empty(0, dtype=int)
+    calls = [
+        lambda: metric(none, empty),
+        lambda: c.assess(metric, none, empty, n_draws=5),
+        lambda: c.null_reference(metric, empty, 0.1, n_draws=5),
+        lambda: c.assess_subgroups(metric, none, empty, none, n_draws=5),
+    ]
+    if ENTRIES[metric].kind == "top":
+        calls.append(lambda: c.null_reference(metric, (none, np.empty(0)), 0.1, n_draws=5))
+    for call in calls:
+        with pytest.raises(CJEError, match="is empty"):
+            call()

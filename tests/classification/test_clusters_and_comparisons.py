@@ -155,6 +155,35 @@ def test_the_interval_of_a_difference_of_binned_errors_covers(a, b):
     assert held >= 276
 
 
+@pytest.mark.parametrize("metric", [c.expected_calibration_error, c.top_label_ece])
+def test_the_interval_of_a_difference_near_calibration_covers(metric):
+    """It was [value +- 1.96 s] with the excess taken for known, and covered 66% (top label)."""
+    rng, held, binary = np.random.default_rng(8), 0, ENTRIES[metric].kind == "binary"
+    large, names = _data(metric, 100_000, np.random.default_rng(9)), np.arange(3)
+    labels = None if binary else names
+
+    def other(p):
+        return expit(logit(p) / 0.8) if binary else softmax(np.log(p) / 0.8, axis=1)
+
+    truth = _population(metric, other(large[1]), large[1])
+    for _ in range(120):
+        y, p = _data(metric, 500, rng)
+        both = c.compare_calibration(metric, y, {"a": other(p), "b": p}, labels=labels)
+        low, high = both.difference("a", "b").intervals()[0]
+        held += low <= truth <= high
+    assert held >= 112
+
+
+def _population(metric, p, chance):
+    """The metric with each outcome in proportion to its chance."""
+    if p.ndim == 1:
+        p, chance = np.column_stack((1.0 - p, p)), np.column_stack((1.0 - chance, chance))
+        weight, score = chance.T.ravel(), np.tile(p[:, 1], 2)
+    else:
+        weight, score = chance.T.ravel(), np.tile(p, (p.shape[1], 1))
+    return metric(np.repeat(np.arange(p.shape[1]), len(p)), score, sample_weight=weight)
+
+
 def _truth(slope):
     """ECE in 15 bins of the score expit(logit(U) / slope), U uniform and the true chance."""
     chance = (np.arange(400_000) + 0.5) / 400_000

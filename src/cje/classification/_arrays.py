@@ -89,10 +89,9 @@ def _is_positive(y_true: ArrayLike, pos_label: Any) -> NDArray[Any]:
     return positive
 
 
-def check_confidence(confidence: ArrayLike) -> FloatArray:
-    """Confidences in [0, 1], one per row, or an error."""
-    values = _one_dimensional(confidence, "the confidences")
-    return check_probabilities("the confidences", values)
+def check_confidence(confidence: ArrayLike, name: str = "the confidences") -> FloatArray:
+    """Confidences in [0, 1], one per row and at least one, or an error."""
+    return check_probabilities(name, _one_dimensional(confidence, name))
 
 
 def check_groups(groups: ArrayLike | None, n: int) -> IntArray | None:

@@ -17,12 +17,11 @@ from numpy.typing import ArrayLike
 from cje.checks import (
     check_level,
     check_number,
-    check_probabilities,
     check_seed,
     check_weights,
     check_whole_number,
 )
-from cje.classification._arrays import check_distribution
+from cje.classification._arrays import check_confidence, check_distribution
 from cje.classification._labels import announced
 from cje.classification.registry import Entry, Metric, entry_of
 from cje.classification.rows import Rows, check_rows
@@ -187,7 +186,7 @@ def null_reference(
     entry = entry_of(metric)
     level, value = check_level(level), check_number("value", value)
     if entry.kind == "binary":
-        p = check_probabilities("y_prob", y_prob)
+        p = check_confidence(y_prob, "y_prob")
         rows = Rows(
             "binary", p, np.zeros(len(p)), check_weights("sample_weight", sample_weight, len(p))
         )
