@@ -104,6 +104,34 @@ def test_bootstrap_takes_weights() -> None:
     assert draws.slope.std() == pytest.approx(slope.standard_error, rel=0.15)
 
 
+def test_bootstrap_of_clusters_counts_five_copies_of_a_row_once() -> None:
+    r = perfect_model(1, 0.3, n=300)
+    copies = np.repeat(np.arange(300), 5)
+    arrays = [a[copies] for a in (r.own, r.data.log_risk, r.at_horizon, r.data.time, r.data.event)]
+    clustered = bootstrap_calibration(*arrays, groups=copies, n_draws=200)
+    naive = bootstrap_calibration(*arrays, n_draws=200)
+    oe = calibration_in_the_large(r.own, r.data.event)
+    assert clustered.in_the_large.std() == pytest.approx(oe.standard_error, rel=0.2)
+    assert naive.in_the_large.std() < 0.6 * oe.standard_error
+    renamed = bootstrap_calibration(*arrays, groups=(7 * copies) % 1009, n_draws=20)
+    again = bootstrap_calibration(*arrays, groups=copies, n_draws=20)
+    np.testing.assert_array_equal(renamed.slope, again.slope)
+    with pytest.raises(CJEError, match="groups"):
+        bootstrap_calibration(*arrays, groups=copies[:5])
+
+
+def test_optimism_of_clusters_is_that_of_the_rows_they_copy() -> None:
+    data = simulate_survival("gaussian", 120, seed=7, correlation=0.0)
+    copies = np.repeat(np.arange(120), 3)
+    rows = (data.x, data.time, data.event)
+    plain = optimism_corrected(CoxPHBaseline, *rows, n_bootstrap=40)
+    tripled = [a[copies] for a in rows]
+    whole = optimism_corrected(CoxPHBaseline, *tripled, groups=copies, n_bootstrap=40)
+    naive = optimism_corrected(CoxPHBaseline, *tripled, n_bootstrap=40)
+    assert whole["slope"].optimism == pytest.approx(plain["slope"].optimism, rel=0.25)
+    assert naive["slope"].optimism < 0.6 * plain["slope"].optimism
+
+
 def test_standard_errors_of_the_other_metrics_match_their_spread() -> None:
     values, errors = [], []
     for seed in range(150):

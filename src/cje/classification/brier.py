@@ -162,7 +162,7 @@ def mean_limits(
     """t limits for the mean of a loss over independent rows or clusters."""
     value = float(row_shares(len(loss), w) @ loss)
     variance, df = sum_variance(loss, w, groups)
-    # Two pseudo-rows' worth of variance: losses that all agree are not noiseless.
+    # The variance of two added pseudo-rows: losses that all agree are not noiseless.
     variance += 2.0 / (df + 1.0) ** 2
     reach = float(stdtrit(max(df, 1.0), 0.5 + level / 2.0)) * np.sqrt(variance)
     return value - reach, value + reach

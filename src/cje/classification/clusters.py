@@ -19,7 +19,7 @@ from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["cluster_sums", "design_effect", "design_effects", "path_sd", "sum_variance"]
 
-# Clusters' worth of the pooled design effect that steadies a cell's own.
+# Weight, in clusters, of the pooled design effect that steadies the one of a cell.
 _PRIOR_CLUSTERS = 10.0
 
 

@@ -65,7 +65,7 @@ def base_classifier(estimator: Any) -> Any:
 
 
 def base_proba(estimator: Any, X: Any) -> FloatArray:
-    """The classifier's distributions, checked: it may be anybody's."""
+    """The distributions of a classifier of any origin, checked."""
     return check_distribution(
         estimator.predict_proba(X), where="predict_proba of the base classifier"
     )

@@ -232,7 +232,7 @@ def _path_limits(
     """
     share = row_shares(len(p), w)
     squares = float(share @ share)
-    # Two pseudo-rows' worth of variance: outcomes that all agree are not noiseless.
+    # The variance of two added pseudo-rows: outcomes that all agree are not noiseless.
     sd = float(np.sqrt((share**2) @ (y - p) ** 2 + 2.0 * squares**2))
     if groups is not None:
         order = np.argsort(p, kind="stable")

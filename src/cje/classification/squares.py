@@ -79,7 +79,7 @@ def squares_limits(
 def _noise_of_signal(d: FloatArray, s: FloatArray, v: FloatArray, noise: FloatArray) -> float:
     """Mean of the noise over the terms, weighted by their part of the target.
 
-    A prior worth of one unit of noise per term keeps it between the terms' own mean and maximum.
+    A prior with the weight of one unit of noise per term keeps it between their mean and maximum.
     """
     part = v * np.maximum(d**2 - s**2, 0.0) + noise
     return float(part @ noise / part.sum())

@@ -6,7 +6,7 @@ The sorts, risk sets and smoothing windows are prepared once; a draw is then a r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,7 @@ from cje.survival.sample import (
     SurvivalSample,
     check_horizon,
     check_scores,
+    cluster_codes,
     open_unit,
     survival_sample,
 )
@@ -68,6 +69,7 @@ def bootstrap_calibration(
     n_draws: int = 500,
     frac: float = 0.3,
     sample_weight: ArrayLike | None = None,
+    groups: Any = None,
     seed: int = 0,
 ) -> CalibrationDraws:
     """Resample subjects, with their weights, and recompute O/E, slope and pseudo-observation ICI.
@@ -80,9 +82,16 @@ def bootstrap_calibration(
         Log-hazard scale, for the slope.
     survival_probs_at_t : array (n,)
         Predicted survival at the horizon, for ICI.
+    groups : array of labels (n,), optional
+        Cluster of each row: whole clusters are resampled.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; a resample without events, or in which the slope is undefined.
     """
     check_whole_number("n_draws", n_draws, least=2, most=1_000_000)
-    unsorted = survival_sample(event_times, event_indicators, sample_weight)
+    unsorted = survival_sample(event_times, event_indicators, sample_weight, groups=groups)
     n = len(unsorted)
     horizon = check_horizon(time_horizon, unsorted)
     rng = check_seed(seed)
@@ -94,6 +103,8 @@ def bootstrap_calibration(
     order = np.lexsort((at_t, score, own, unsorted.mass, unsorted.event, unsorted.time))
     sample = SurvivalSample(unsorted.time[order], unsorted.event[order], unsorted.mass[order])
     own, score, at_t = own[order], score[order], at_t[order]
+    code = cluster_codes(unsorted, order)
+    units = int(code.max()) + 1
     hazard = -np.log(np.where(own == 0, open_unit(own), own))
     x = (score / spread)[:, None]
     sets = risk_sets(sample.time, sample.event)
@@ -101,7 +112,8 @@ def bootstrap_calibration(
     prepared = local_linear(1.0 - at_t, sample.mass, frac=check_frac(frac))
     draws = np.empty((n_draws, 3))
     for b in range(n_draws):
-        weight = sample.mass * np.bincount(rng.integers(0, n, n), minlength=n)
+        drawn = np.bincount(rng.integers(0, units, units), minlength=units)
+        weight = sample.mass * drawn[code]
         observed, expected = float(weight @ sample.event), float(weight @ hazard)
         fit = cox_fit(x, sets, weight, start=start, tol=1e-7)
         if not observed or not expected or fit.information[0, 0] <= 1e-12 * weight.sum():

@@ -117,7 +117,7 @@ def uno_c(
         raise CJEError("no event before tau", where="tau", value=tau)
     if g[used].min() <= 0:
         raise CJEError(
-            "an event lies beyond the last time at which anybody is uncensored",
+            "an event lies beyond the last time at which any row is uncensored",
             where="tau",
             value=tau,
             hint="pass tau inside the follow-up of the censoring sample",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.survival.discrimination import harrell_c
 from cje.survival.ici import integrated_calibration_index
 from cje.survival.in_the_large import calibration_in_the_large
-from cje.survival.sample import check_horizon, survival_sample
+from cje.survival.sample import check_horizon, cluster_codes, survival_sample
 from cje.survival.slope import calibration_slope, from_survival
 
 __all__ = ["OptimismCorrected", "SurvivalModel", "optimism_corrected"]
@@ -65,7 +65,7 @@ def own_survival(
 
 
 def _predicted(model: SurvivalModel, x: FloatArray, times: FloatArray) -> FloatArray:
-    """The model's survival matrix, which may be anybody's: checked."""
+    """The survival matrix of a model of any origin, checked."""
     matrix = check_probabilities("predict_survival", model.predict_survival(x, times), ndim=2)
     if matrix.shape != (len(x), len(times)):
         raise CJEError("predict_survival must give one row per subject and one column per time",
@@ -83,8 +83,8 @@ def model_metrics(
 ) -> dict[str, float]:
     """O/E, slope, ICI, its squared excess over the noise floor, and Harrell's C on data.
 
-    `subject` says which rows are copies of one subject, so that copies are not taken for
-    independent rows in the noise floor.
+    `subject` is the subject or cluster of each row, so that copies and rows of one cluster are not
+    taken for independent rows in the noise floor.
 
     The risk is ``model.predict_log_risk(x)`` where the model has one, else cloglog of its survival
     at the horizon.
@@ -110,6 +110,7 @@ def optimism_corrected(
     event_indicators: BoolArray,
     time_horizon: float | None = None,
     *,
+    groups: Any = None,
     n_bootstrap: int = 100,
     seed: int = 0,
 ) -> dict[str, OptimismCorrected]:
@@ -130,15 +131,22 @@ def optimism_corrected(
     make_model : callable
         Returns a fresh, unfitted `SurvivalModel`.
     x : array (n, p)
+    groups : array of labels (n,), optional
+        Cluster of each row: whole clusters are resampled.
 
     Returns
     -------
     dict
         ``in_the_large``, ``slope``, ``ici``, ``c``.
+
+    Raises
+    ------
+    CJEError
+        Invalid input; a bootstrap sample on which the model or a metric is undefined.
     """
     if not callable(make_model) or not hasattr(make_model(), "fit"):
         raise CJEError("make_model must return a fresh model when called", value=make_model)
-    sample = survival_sample(event_times, event_indicators)
+    sample = survival_sample(event_times, event_indicators, groups=groups)
     horizon = check_horizon(time_horizon, sample)
     check_whole_number("n_bootstrap", n_bootstrap, least=2, most=1_000_000)
     rng = check_seed(seed)
@@ -146,16 +154,21 @@ def optimism_corrected(
     # rows that tie in everything are alike: the order the rows came in moves no bootstrap sample
     order = np.lexsort((*covariates.T, sample.event, sample.time))
     covariates, time, event = covariates[order], sample.time[order], sample.event[order]
+    code = cluster_codes(sample, order)
+    members = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
+    subject = None if sample.cluster is None else code
     apparent = model_metrics(
-        make_model().fit(covariates, time, event), covariates, time, event, horizon
+        make_model().fit(covariates, time, event), covariates, time, event, horizon, subject
     )
     gaps: dict[str, list[float]] = {name: [] for name in apparent}
     for draw in range(n_bootstrap):
-        rows = rng.integers(0, len(time), len(time))
+        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), len(members))])
         try:
             model = make_model().fit(covariates[rows], time[rows], event[rows])
-            inside = model_metrics(model, covariates[rows], time[rows], event[rows], horizon, rows)
-            outside = model_metrics(model, covariates, time, event, horizon)
+            inside = model_metrics(
+                model, covariates[rows], time[rows], event[rows], horizon, code[rows]
+            )
+            outside = model_metrics(model, covariates, time, event, horizon, subject)
         except CJEError as error:
             raise CJEError(
                 f"a bootstrap sample cannot be judged: {error.what}",

@@ -32,6 +32,7 @@ __all__ = [
     "check_matrix",
     "check_scores",
     "check_times",
+    "cluster_codes",
     "open_unit",
     "split_causes",
     "survival_sample",
@@ -337,3 +338,11 @@ def open_unit(probability: FloatArray) -> FloatArray:
     low = min(float(inside.min()) if len(inside) else 1.0, 0.5 / n)
     high = max(float(inside.max()) if len(inside) else 0.0, 1.0 - 0.5 / n)
     return np.where(probability == 0, low, np.where(probability == 1, high, probability))
+
+
+def cluster_codes(sample: SurvivalSample, order: IntArray) -> IntArray:
+    """Cluster of each row of `order`, numbered by first appearance; without clusters each row."""
+    if sample.cluster is None:
+        return np.arange(len(order))
+    _, first, code = np.unique(sample.cluster[order], return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[code])
