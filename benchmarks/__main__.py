@@ -50,6 +50,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "active": (120, 3600),
     "labelling": (120, 1800),
     "monitoring": (120, 3600),
+    "propensities": (240, 3600),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }

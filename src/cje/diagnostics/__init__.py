@@ -21,6 +21,7 @@ from cje.diagnostics.overlap import (
     score_overlap,
     weight_diagnostics,
 )
+from cje.diagnostics.propensities import LabelledRows, propensity_findings
 from cje.diagnostics.raters import RaterAgreement, rater_agreement
 from cje.diagnostics.transport import (
     TransportAudit,
@@ -33,6 +34,7 @@ __all__ = [
     "CalibrationFit",
     "GateThresholds",
     "JudgeBias",
+    "LabelledRows",
     "LabellingTest",
     "RaterAgreement",
     "RegionResidual",
@@ -50,6 +52,7 @@ __all__ = [
     "labelling_findings",
     "labelling_tests",
     "not_checked",
+    "propensity_findings",
     "rater_agreement",
     "score_overlap",
     "score_overlap_findings",

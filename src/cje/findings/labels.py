@@ -90,6 +90,54 @@ LABELS_DEPEND_ON = Rule(
     "Labelling follows a column of the data other than the judge score.",
     thresholds={"p_value": 1e-3, "effect": 0.02},
 )
+IMPOSSIBLE_PROPENSITIES = Rule(
+    "impossible-propensities",
+    "{count} labelled rows have a label_propensity of {limit:.1g} or less; so many among "
+    "{n_rows:,} rows are as good as impossible (p = {p_value:.1g})",
+    "correct label_propensity: the probability, between 0 and 1, with which each row was chosen",
+    "The recorded propensities contradict the labels, so weights made from them mean nothing.",
+    (_REFUSE,),
+    {"p_value": 1e-3},
+)
+PROPENSITIES_TOO_UNEQUAL = Rule(
+    "propensities-too-unequal",
+    "the labelling propensities run from {least:.2g} to {most:.2g}: the rows with the smallest "
+    "decide the value; {n_labels} labels know their variance as {effective:.1f} equal ones would",
+    "label more of the rows with the smallest propensities, or remove those rows and report the "
+    "value of the others",
+    "Few labels carry most of the weight: whether one of them was drawn decides the value, and the "
+    "interval cannot show that.",
+    (_REFUSE, _WARN),
+    {"refuse": 8.0, "warn": 30.0, "label_share": 0.5},
+)
+STRATUM_HARDLY_LABELLED = Rule(
+    "stratum-hardly-labelled",
+    "{n_rows:,} rows ({share:.1%}) have labelling propensities of {least:.2g} to {most:.2g}, so "
+    "only {expected:.1f} of them are expected to be labelled",
+    "label at least ten rows of that stratum, or remove it and report the value of the other rows",
+    "A stratum that may well have no label at all: value and interval then describe other rows.",
+    (_REFUSE,),
+    {"expected_labels": 4.0, "share": 0.005, "factor": 2.0},
+)
+PROPENSITIES_MISS_ROWS = Rule(
+    "propensities-miss-rows",
+    "the labels of {part} are {ratio:.2f} times those that label_propensity implies "
+    "(p = {p_value:.1g})",
+    "check label_propensity, and whether rows of some kind were skipped or had no chance of a "
+    "label; give the propensity of unlabelled rows, too",
+    "Labels and recorded propensities disagree. Refused where kinds of rows are misrepresented by "
+    "more than the limit on the ratio; an equal error on all rows cancels and is a warning.",
+    (_WARN, _REFUSE),
+    {"p_value": 1e-3, "ratio": 0.1, "labels_needed": 10},
+)
+PROPENSITIES_PARTLY_KNOWN = Rule(
+    "propensities-partly-known",
+    "{n_unknown:,} unlabelled rows have no label_propensity: rows with little or no chance of a "
+    "label cannot be seen",
+    "record label_propensity on every row that could have been labelled",
+    "The check of the propensities uses labelled rows only. Labels of cje label do not get it: its "
+    "designs give every row a chance.",
+)
 LOW_CALIBRATION_R2 = Rule(
     "low-calibration-r2",
     "the judge explains little of the labels: {kind} R2 {r2:.2f} on {n_labels} labels",

@@ -11,7 +11,7 @@ import numpy as np
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.estimators.direct.audit import audit_labels
-from cje.estimators.direct.findings import cell_findings, copy_findings
+from cje.estimators.direct.findings import cell_findings, copy_findings, weighting_findings
 from cje.estimators.direct.label_pool import gather_labels
 from cje.estimators.direct.label_predictor import fit_label_predictor
 from cje.estimators.direct.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
@@ -207,7 +207,10 @@ class DirectEstimator:
             for name, rows in zip(names, own, strict=True)
         ]
         counts = {name: len(rows) for name, rows in zip(names, own, strict=True)}
-        return cell_findings(names, counts, borrowed, self.min_labels, constant)
+        return (
+            *cell_findings(names, counts, borrowed, self.min_labels, constant),
+            *weighting_findings(self.dataset, self.calibration_data, cells, borrowed),
+        )
 
     def _audit_labels(self, cells: Codes) -> tuple[dict[str, Any], list[Finding]]:
         borrowed = self._borrowed_names(self._own_labels(cells), cells.names)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from cje.findings import Finding
+import numpy as np
+
+from cje.data.codes import Codes
+from cje.data.dataset import Dataset
+from cje.diagnostics import LabelledRows, propensity_findings
+from cje.findings import Finding, Severity
 from cje.findings.labels import BORROWED_CALIBRATION, COPIED_LABELS, FEW_LABELS, IDENTICAL_LABELS
 
-__all__ = ["cell_findings", "copy_findings"]
+__all__ = ["cell_findings", "copy_findings", "weighting_findings"]
 
 
 def cell_findings(
@@ -44,3 +50,31 @@ def cell_findings(
 def copy_findings(n_copies: int) -> tuple[Finding, ...]:
     """Calibration labels that were left out because the data have them already."""
     return (COPIED_LABELS.finding(n_copies=n_copies),) if n_copies else ()
+
+
+def weighting_findings(
+    data: Dataset, others: Sequence[Dataset], cells: Codes, borrowed: Sequence[str]
+) -> list[Finding]:
+    """Findings on the recorded propensities of each cell, and on those a borrowed value uses.
+
+    A cell with labels of its own rests on its own rows. A borrowed one rests on all labels: what
+    refuses any part of them (a policy, a calibration file) refuses it.
+    """
+    against = _against_pool(data, others) if borrowed else []
+    found: list[Finding] = []
+    for k, name in enumerate(cells.names):
+        if name in borrowed:
+            found += [replace(finding, subject=name) for finding in against[:1]]
+            continue
+        rows = LabelledRows.of(data, cells.codes == k)
+        found += [] if rows is None else propensity_findings(rows, name)
+    return found
+
+
+def _against_pool(data: Dataset, others: Sequence[Dataset]) -> list[Finding]:
+    """What refuses the weights of the labels that calibrate, by policy and file."""
+    masks = [data.policy.codes == code for code in np.unique(data.policy.codes)]
+    parts = [LabelledRows.of(data, mask) for mask in masks]
+    parts += [LabelledRows.of(other, np.ones(len(other), dtype=bool)) for other in others]
+    found = [f for rows in parts if rows is not None for f in propensity_findings(rows, None)]
+    return [finding for finding in found if finding.severity is Severity.REFUSE]
