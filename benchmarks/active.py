@@ -115,7 +115,7 @@ def active_labels(
     """Run the design to its budget; shown rows, and each row's overall probability."""
     design = ActiveDesign(score, budget, seed=seed)
     shown = np.zeros(len(score), dtype=bool)
-    propensity = np.ones(len(score))
+    propensity = np.full(len(score), np.nan)  # a row not visited has none
     while not design.finished:
         visit = design.visit()
         propensity[visit.unit] = visit.propensity

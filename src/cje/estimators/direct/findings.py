@@ -75,6 +75,8 @@ def _against_pool(data: Dataset, others: Sequence[Dataset]) -> list[Finding]:
     """What refuses the weights of the labels that calibrate, by policy and file."""
     masks = [data.policy.codes == code for code in np.unique(data.policy.codes)]
     parts = [LabelledRows.of(data, mask) for mask in masks]
-    parts += [LabelledRows.of(other, np.ones(len(other), dtype=bool)) for other in others]
+    # A file of labelled rows alone does not show the rows they were drawn from.
+    wider = [other for other in others if not other.is_labelled.all()]
+    parts += [LabelledRows.of(other, np.ones(len(other), dtype=bool)) for other in wider]
     found = [f for rows in parts if rows is not None for f in propensity_findings(rows, None)]
     return [finding for finding in found if finding.severity is Severity.REFUSE]
