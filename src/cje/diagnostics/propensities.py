@@ -195,9 +195,11 @@ def _misses(rows: LabelledRows, subject: str | None) -> list[Finding]:
         if p * len(tests) >= PROPENSITIES_MISS_ROWS["p_value"]:
             continue
         # An equal error everywhere cancels: weights are normalised. Where unlabelled rows have no
-        # propensity, it cannot be told from rows that had no chance.
-        harmful = relative or not rows.all_known
+        # propensity, it cannot be told from rows that had no chance, and tests of parts are
+        # normal approximations: they warn.
+        harmful = relative == rows.all_known
         large = abs(ratio - 1.0) > PROPENSITIES_MISS_ROWS["ratio"]
+        large = large and p * len(tests) < PROPENSITIES_MISS_ROWS["refuse_p_value"]
         found.append(
             PROPENSITIES_MISS_ROWS.finding(
                 subject,

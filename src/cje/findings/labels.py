@@ -128,7 +128,7 @@ PROPENSITIES_MISS_ROWS = Rule(
     "Labels and recorded propensities disagree. Refused where kinds of rows are misrepresented by "
     "more than the limit on the ratio; an equal error on all rows cancels and is a warning.",
     (_WARN, _REFUSE),
-    {"p_value": 1e-3, "ratio": 0.1, "labels_needed": 10},
+    {"p_value": 1e-3, "refuse_p_value": 1e-4, "ratio": 0.1, "labels_needed": 10},
 )
 PROPENSITIES_PARTLY_KNOWN = Rule(
     "propensities-partly-known",
