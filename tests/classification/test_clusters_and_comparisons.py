@@ -237,6 +237,36 @@ def test_the_softmax_calibrator_reaches_scikit_learns_log_loss(method):
         c.SoftmaxCalibrator(base, method="matrix").fit(X, y)
 
 
+@pytest.mark.parametrize("n_classes", [3, 10])
+@pytest.mark.parametrize("base", ["naive Bayes", "neighbours", "forest"])
+def test_our_temperature_is_at_least_as_good_as_scikit_learns_on_several_problems(n_classes, base):
+    """And the structured vector scaling is never much worse than it."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.datasets import make_classification
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.neighbors import KNeighborsClassifier
+
+    X, y = make_classification(
+        2400, n_features=15, n_informative=10, n_redundant=4, n_classes=n_classes,
+        n_clusters_per_class=1, random_state=n_classes,
+    )  # fmt: skip
+    kinds = {
+        "naive Bayes": GaussianNB(),
+        "neighbours": KNeighborsClassifier(15),
+        "forest": RandomForestClassifier(20, random_state=0),
+    }
+    model = FrozenEstimator(kinds[base].fit(X[:800], y[:800]))
+    held, new = slice(800, 1600), slice(1600, None)
+
+    def loss(fitted):
+        fitted.fit(X[held], y[held])
+        return c.multiclass_log_loss(y[new], fitted.predict_proba(X[new]))
+
+    theirs = loss(CalibratedClassifierCV(model, method="temperature"))
+    assert loss(c.SoftmaxCalibrator(model, method="temperature")) <= theirs + 5e-4
+    assert loss(c.SoftmaxCalibrator(model, method="vector")) <= theirs + 0.015
+
+
 def test_displays_and_scorers_follow_scikit_learn():
     from sklearn.model_selection import cross_val_score
 

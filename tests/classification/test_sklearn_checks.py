@@ -1,17 +1,24 @@
-"""The three calibrators keep scikit-learn's contract: every one of its checks, none excused."""
+"""The calibrators keep scikit-learn's contract: every one of its checks, none excused."""
 
 from __future__ import annotations
 
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cje.classification import ClassWiseCalibrator, ConfidenceCalibrator, TopLabelCalibrator
+from cje.classification import (
+    ClassWiseCalibrator,
+    ConfidenceCalibrator,
+    SoftmaxCalibrator,
+    TopLabelCalibrator,
+)
 
 ESTIMATORS = [
     TopLabelCalibrator(),
     TopLabelCalibrator(GaussianNB(), calibrator="isotonic", cv=3, random_state=0),
     ConfidenceCalibrator(),
     ClassWiseCalibrator(),
+    SoftmaxCalibrator(),
+    SoftmaxCalibrator(GaussianNB(), method="vector", cv=3, random_state=0),
 ]
 
 
