@@ -35,7 +35,7 @@ MADE_ELSEWHERE = {
         "RegionResidual", "ScoreOverlap", "TransportAudit", "WeightDiagnostics",
     },
     "cje.estimators": {"BestPolicy", "Comparison"},
-    "cje.findings": {"Finding"},
+    "cje.findings": {"Finding", "Rule", "describe"},
     "cje.results": {"BestPolicy", "Comparison"},
     "cje.inference": {"Finding", "Interval"},
     "cje.judges": {"JoinReport", "JudgeConfig", "JudgeTemplate", "JudgedScore", "LabelSlice",
@@ -61,7 +61,9 @@ SERVERS = {
     "make_runner", "render_prompt", "safe_call",
 }  # fmt: skip
 # Parts of a page, and what calls and errors are made of: no data of the user's is computed with.
-PLAIN = {"cje.checks", "cje.errors", "cje.models", "cje.report"}
+PLAIN = {
+    "cje.checks", "cje.errors", "cje.models", "cje.pytest_plugin", "cje.report", "cje.terminal",
+}  # fmt: skip
 REPORTS = {"classification_report", "survival_report"}  # they lay out results that are checked
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cje import analyze_dataset
 from cje.analysis.doctor import examine
 from cje.data import Dataset, PrecomputedSampler
+from cje.diagnostics import label_choice_findings
 from tests.robustness.fuzzing import columns, fuzz, holds_rule, sizes
 
 names = st.sampled_from([["a"], ["a", "b"], ["a", "a"], [], "a", [""], [1], None])
@@ -63,6 +64,7 @@ def test_a_data_set_is_sound_or_refused(given_pieces: dict[str, Any]) -> None:
     data = holds_rule(lambda: Dataset.from_arrays(**given_pieces), missing=MISSING)
     if data is not None:
         data.summary()
+        holds_rule(lambda: label_choice_findings(data))
         known = data.judge_score[~np.isnan(data.judge_score)]
         assert ((known >= 0.0) & (known <= 1.0)).all()
         holds_rule(lambda: PrecomputedSampler(data).weight_matrix())
@@ -99,7 +101,10 @@ def test_an_analysis_is_finite_or_refused(rows: list[dict[str, Any]], estimator:
         result = analyze_dataset(rows, estimator=estimator)
         result.summary()
         result.best_policy()
-        return result.estimates, result.ci(), [pair for pair, _ in result.compare_all()]
+        refused = result.refused()  # a refused value has no number anywhere
+        usable = [name for name in result.policies if name not in refused]
+        pairs = [c for c, _ in result.compare_all() if c.verdict != "refused"]
+        return result.estimates, [result.ci()[name] for name in usable], pairs
 
     holds_rule(analyse)
 

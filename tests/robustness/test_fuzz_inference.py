@@ -168,3 +168,34 @@ def test_calibration_curves(data: Any, n: int) -> None:
     parts.append(data.draw(columns(n).filter(lambda c: isinstance(c, np.ndarray) and c.ndim == 1
                                              and c.dtype.kind == "f")))  # fmt: skip
     holds_rule(lambda: i.CalibrationCurve(*parts) and None)
+
+
+@fuzz()
+@given(st.data(), sizes.filter(bool))
+def test_the_leader_of_several_quantities(data: Any, n: int) -> None:
+    rows = np.stack([data.draw(sound_columns(n)) for _ in range(3)], axis=1)
+    covariance = np.cov(rows.T) if n > 1 else np.zeros((3, 3))
+    df = data.draw(st.sampled_from([1.0, 5.0, float("inf")]))
+
+    def work() -> float:
+        return i.leader_critical_value(covariance, df, level=0.95, n_draws=50, seed=0)
+
+    assert holds_rule(work) >= 0.0
+
+
+@fuzz()
+@given(st.none() | st.floats(), st.none() | st.floats(), st.floats(), st.floats())
+def test_the_gate_rule(
+    margin: float | None, gain: float | None, first: float, second: float
+) -> None:
+    low, high = sorted([first, second]) if first == first and second == second else (first, second)
+    rule = holds_rule(lambda: i.GateRule(margin, gain))
+    if rule is not None:
+        holds_rule(lambda: rule.decide(low, high))
+
+
+@fuzz()
+@given(st.data(), sizes.filter(bool))
+def test_identical_weights(data: Any, n: int) -> None:
+    ratios = data.draw(sound_columns(n, low=-20.0, high=20.0))
+    holds_rule(lambda: d.weights_vary(ratios, "a", data.draw(st.sampled_from([None, 2 * ratios]))))

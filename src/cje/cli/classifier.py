@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from cje.terminal import say
+
 app = typer.Typer(help="Calibration of classifiers.", no_args_is_help=True)
 
 
@@ -43,10 +45,10 @@ def check(
         probability=probability, pos_label=pos_label, prefix=prefix, groups=groups, by=by,
         n_bins=bins, level=level, calibrator=calibrator,
     )  # fmt: skip
-    typer.echo(found.text())
+    say(found.text())
     if save_map is not None:
         found.map.save(save_map)
-        typer.echo(f"Recalibration map: {save_map}")
+        say(f"Recalibration map: {save_map}")
     if report is not None:
         report.write_text(found.report().to_html(), encoding="utf-8")
-        typer.echo(f"Report: {report}")
+        say(f"Report: {report}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cje.errors import CJEError
+from cje.terminal import console, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -94,10 +96,10 @@ def check(
             models[names[0]], models[names[1]], y, grid, names=(names[0], names[1]), **options
         )
         findings = (*result.first.findings, *result.second.findings)
-    typer.echo(json.dumps(result.to_dict(), allow_nan=False) if as_json else str(result))
+    say(json.dumps(result.to_dict(), allow_nan=False) if as_json else str(result))
     if report is not None:
         result.report().to_html(report)
-        typer.echo(f"report: {report}", err=True)
+        say(f"report: {report}", err=True)
     raise typer.Exit(2 if any(f.severity != "info" for f in findings) else 0)
 
 
@@ -174,7 +176,7 @@ def example() -> None:
     """Print a configuration file to start from."""
     from cje.survival.experiment.config import EXAMPLE
 
-    typer.echo(EXAMPLE, nl=False)
+    say(EXAMPLE, end="")
 
 
 @app.command()
@@ -188,7 +190,6 @@ def run(
     Exit code 0: every run is done; 2: some runs failed (failures.csv says why), the tables and
     figures hold the others; 1: it could not run.
     """
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     from cje.survival.experiment import load_config, run_experiment
@@ -197,15 +198,15 @@ def run(
     changes = {"out": out, "processes": processes}
     settings = settings.model_copy(update={k: v for k, v in changes.items() if v is not None})
     columns = ("runs", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=console(sys.stderr)) as bar:
         task = bar.add_task("runs", total=None)
         paths = run_experiment(
             settings, on_progress=lambda done, total: bar.update(task, completed=done, total=total)
         )
     for path in paths.values():
-        typer.echo(str(path))
+        say(str(path))
     if "failures" in paths:
-        typer.echo(
+        say(
             f"some runs failed: see {paths['failures']}; run the same command again to retry them",
             err=True,
         )
