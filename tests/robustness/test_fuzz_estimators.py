@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,17 @@ def _outcome(result: EstimationResult) -> Any:
     result.summary()
     result.best_policy()
     assert EstimationResult.from_json(result.to_json()).estimates.tolist() == list(result.estimates)
-    limits = result.ci()
-    for (low, high), value in zip(limits, result.estimates, strict=True):
-        assert low <= value <= high
-    pairs = [(p.difference, *p.interval, p.p_value) for p, _ in result.compare_all()]
+    refused = result.refused()  # a refused value has no limits, although they were computed
+    for name, (low, high), value in zip(
+        result.policies, result.ci(), result.estimates, strict=True
+    ):
+        assert math.isnan(low) if name in refused else low <= value <= high
+    limits = [tuple(interval) for interval in result.influence.intervals(result.level)]
+    pairs = [
+        (p.difference, *p.interval, p.p_value)
+        for p, _ in result.compare_all()
+        if p.verdict != "refused"
+    ]
     return result.estimates, result.standard_errors, result.robust_standard_errors, limits, pairs
 
 
