@@ -220,3 +220,24 @@ def test_a_saved_result_is_shown_as_it_was(
     assert "candidate_1" in page.read_text()
     assert _run(monkeypatch, "show", str(rows)) == 1
     assert "not a saved result" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("column", ["date", "created_at", "length"])
+@pytest.mark.parametrize("filled", ["all", "some"])
+def test_a_column_of_dates_or_gaps_that_nobody_named_stops_no_analysis(
+    tmp_path: Path, column: str, filled: str
+) -> None:
+    data = simulate.policies_on_shared_prompts(100, 2, 40, seed=3).dataset
+    text = [f"2026-01-{1 + i % 28:02d}" for i in range(len(data))]
+    lines = ["prompt_id,policy,judge_score,oracle_label," + column]
+    labels = ["" if np.isnan(y) else str(y) for y in data.oracle_label]
+    rows = zip(
+        data.prompt_id.decode(), data.policy.decode(), data.judge_score, labels, text, strict=True
+    )
+    for i, (*cells, date) in enumerate(rows):
+        last = date if filled == "all" else ("" if i % 3 else "7")
+        lines.append(",".join(map(str, [*cells, last])))
+    path = tmp_path / "evals.csv"
+    path.write_text("\n".join(lines) + "\n")
+    done = CliRunner().invoke(app, ["analyze", str(path), "--judge-scale", "0-1"])
+    assert done.exit_code == 0, done.output

@@ -101,15 +101,18 @@ def files_of_the_readme(tmp_path, monkeypatch):
     """evals.csv, fresh_draws/ and logged.jsonl, as the README supposes them."""
     monkeypatch.chdir(tmp_path)
     data = simulate.policies_on_shared_prompts(200, 2, 60, seed=3).dataset
-    names = {"base": "production", "candidate_1": "candidate"}
-    pl.DataFrame(
+    evals = pl.DataFrame(
         {
             "prompt_id": data.prompt_id.decode(),
-            "policy": [names[name] for name in data.policy.decode()],
+            "policy": [{"base": "prod", "candidate_1": "cand"}[p] for p in data.policy.decode()],
             "judge_score": data.judge_score,
             "oracle_label": pl.Series(data.oracle_label).fill_nan(None),
+            "date": [f"2026-{1 + i % 6:02d}-01" for i in range(len(data))],
         }
-    ).write_csv("evals.csv")
+    )
+    for name in ("prod", "cand"):
+        evals.filter(pl.col("policy") == name).drop("policy").write_csv(f"{name}.csv")
+    evals.write_csv("evals.csv")
     made = simulate.logged_with_logprobs(400, 120, targets={"t": 0.5}, seed=3)
     logged, fresh = made.dataset, made.fresh
     pl.DataFrame(
@@ -136,6 +139,8 @@ def test_the_readme_runs(files_of_the_readme):
     commands = command_lines(text)
     assert len(commands) >= 3
     for _, *words in commands:
+        if words[0] == "label":  # serves a page until stopped; tests/browser labels with it
+            continue
         done = CliRunner().invoke(app, words)
         assert done.exit_code in (0, 2), (words, done.output, done.exception)
     assert Path("report.html").is_file()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
 from cje.analysis.inputs import check_options, read_source
-from cje.analysis.selection import columns_of, factor_columns
+from cje.analysis.selection import factor_columns
 from cje.analysis.skips import skip_findings
 from cje.analysis.subgroups import subgroup_results
 from cje.checks import check_level
@@ -271,7 +271,7 @@ def _fresh(
 
 def _watched(opened: Opened, reading: dict[str, Any]) -> dict[str, Any]:
     """Keep the lengths and times that the labelling is checked against, too."""
-    names = [set(factor_columns(columns_of(part))) for part in opened.sources]
+    names = [set(factor_columns(part)) for part in opened.sources]
     shared = set.intersection(*names) if names else set()
     extra = sorted(shared - set(reading["covariates"]) - set((reading["fields"] or {}).values()))
     return reading | {"covariates": (*reading["covariates"], *extra)}
