@@ -66,7 +66,7 @@ def test_labels_chosen_by_score_are_reported_unless_the_recorded_propensities_ex
     top = sorted(rows, key=lambda r: -r["judge_score"])
     for i, row in enumerate(top):
         row["oracle_label"] = 0.5 if i < 300 else None
-    assert "labels-not-random" in codes_of(examine(rows))
+    assert {"labels-not-random", "labels-selected"} & set(codes_of(examine(rows)))
     wrong = [row | {"label_propensity": 0.15} for row in rows]
     assert "labels-not-random" in codes_of(examine(wrong))
     rng = np.random.default_rng(0)

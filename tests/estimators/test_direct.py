@@ -256,7 +256,7 @@ def test_covariates_shorten_intervals_where_length_explains_the_labels() -> None
 
 def test_identical_labels_still_have_an_interval() -> None:
     label = np.full(100, np.nan)
-    label[:30] = 0.0
+    label[np.random.default_rng(0).permutation(100)[:30]] = 0.0
     data = Dataset.from_arrays(
         prompt_id=[f"p{i}" for i in range(100)], policy="a",
         judge_score=np.linspace(0, 1, 100), oracle_label=label,
