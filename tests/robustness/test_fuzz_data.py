@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cje import analyze_dataset
 from cje.analysis.doctor import examine
 from cje.data import Dataset, PrecomputedSampler
-from cje.diagnostics import label_choice_findings
+from cje.diagnostics import LabelledRows, label_choice_findings, propensity_findings
 from tests.robustness.fuzzing import columns, fuzz, holds_rule, sizes
 
 names = st.sampled_from([["a"], ["a", "b"], ["a", "a"], [], "a", [""], [1], None])
@@ -65,6 +65,9 @@ def test_a_data_set_is_sound_or_refused(given_pieces: dict[str, Any]) -> None:
     if data is not None:
         data.summary()
         holds_rule(lambda: label_choice_findings(data))
+        rows = LabelledRows.of(data, np.ones(len(data), dtype=bool))
+        if rows is not None:
+            holds_rule(lambda: propensity_findings(rows, None))
         known = data.judge_score[~np.isnan(data.judge_score)]
         assert ((known >= 0.0) & (known <= 1.0)).all()
         holds_rule(lambda: PrecomputedSampler(data).weight_matrix())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import socket
 import struct
+import zlib
 from collections import Counter
 from functools import cache
 from hashlib import sha256
@@ -25,7 +25,10 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 422: "Unprocessable
 @cache
 def _bomb() -> bytes:
     """A body of 256 KB that unpacks to 256 MB."""
-    return gzip.compress(b'{"choices": "' + bytes(2**28) + b'"}', 6)
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)  # in parts: the bomb is not held unpacked
+    parts = [packer.compress(b'{"choices": "')]
+    parts += [packer.compress(bytes(2**20)) for _ in range(256)]
+    return b"".join([*parts, packer.compress(b'"}'), packer.flush()])
 
 
 class App:
@@ -198,6 +201,9 @@ class Connection(asyncio.Protocol):
             if self.transport.is_closing():
                 return
             self.transport.write(part)
+            # A server of its own process would wait, too: unsent bytes count against this one.
+            while self.transport.get_write_buffer_size() > 2**22:
+                await asyncio.sleep(0.001)
             await asyncio.sleep(0)
 
     async def _drip(self, data: bytes) -> None:

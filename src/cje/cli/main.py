@@ -31,6 +31,7 @@ app = typer.Typer(
     help="Is the new model better, by how much, and how sure are we?",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
