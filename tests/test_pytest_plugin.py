@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -59,7 +60,11 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         sys.executable, "-m", "pytest", "-p", "cje.pytest_plugin", "-p", "no:cacheprovider",
         "--strict-markers", "-rA", "-q", "test_it.py",
     ]  # fmt: skip
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # Named here and nowhere else: where the package is installed, its entry point names it, too.
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=alone
+    )
     found = {"output": done.stdout}
     for line in done.stdout.splitlines():
         word, _, rest = line.partition(" ")
