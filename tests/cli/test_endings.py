@@ -1,4 +1,4 @@
-"""Every command ends in words and a documented exit code, whatever it is given."""
+"""Every command ends with a message and a documented exit code, whatever it is given."""
 
 from __future__ import annotations
 

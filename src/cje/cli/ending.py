@@ -31,7 +31,7 @@ def run_to_the_end(
     abort: type[BaseException],
     error_code: int = EXIT_ERROR,
 ) -> int:
-    """Run `command` and return its exit code; whatever it raises ends in words.
+    """Run `command` and return its exit code; whatever it raises becomes a message.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ _UsageProblem: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ ==
 
 
 def main() -> None:
-    """Entry point: every command ends in words and a documented exit code (`cje.cli.ending`)."""
+    """Run the command; it ends with a message and a documented exit code (`cje.cli.ending`)."""
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     code = error_code(command)
     sys.exit(run_to_the_end(lambda: app(standalone_mode=False), _UsageProblem, typer.Abort, code))
