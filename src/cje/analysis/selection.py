@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import polars as pl
-
 from cje.data.fields import Plan
 from cje.data.problems import BadRows
 
@@ -28,13 +26,11 @@ def factor_columns(source: Any) -> list[str]:
         if leaf.only("number")
         and (_LENGTH.match(leaf.display.lower()) or _TIME.match(leaf.display.lower()))
     ]
-    if not leaves:
-        return []
-    plan = Plan({f"group:{i}": leaf.path for i, leaf in enumerate(leaves)})
-    frame = source.table.load(plan, BadRows(skip=True)).frame
-    return [leaf.display for i, leaf in enumerate(leaves) if _all_numbers(frame[f"group:{i}"])]
+    return [leaf.display for leaf in leaves if _all_numbers(source, leaf.path)]
 
 
-def _all_numbers(column: pl.Series) -> bool:
-    numbers = column.cast(pl.Float64, strict=False)
-    return numbers.null_count() == 0 and bool(numbers.is_finite().all())
+def _all_numbers(source: Any, path: tuple[str, ...]) -> bool:
+    bad = BadRows(skip=True)
+    frame = source.table.load(Plan({"covariate:it": path}), bad).frame
+    numbers = frame["covariate:it"]
+    return not bad.reasons and numbers.null_count() == 0 and bool(numbers.is_finite().all())
