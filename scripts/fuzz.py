@@ -36,32 +36,34 @@ def main() -> int:
         for target in options.targets:
             if time.monotonic() >= end:
                 return _report(examples, failures, again)
-            passed, failed, said = _round(target, seed + number)
-            examples[target] += PER_ROUND * (passed + failed)
-            if failed:
-                failures.append(f"{target}, seed {seed + number}")
+            held, broken, said = _round(target, seed + number)
+            examples.update({test: PER_ROUND for test in held + broken})
+            if broken:
+                failures.append(f"{', '.join(broken)}: seed {seed + number}")
                 print(said, flush=True)
+        print(f"after round {number + 1}: {sum(examples.values())} examples", flush=True)
     return _report(examples, failures, again)
 
 
-def _round(target: str, seed: int) -> tuple[int, int, str]:
-    """(entry points that held, entry points that broke, what pytest printed)."""
+def _round(target: str, seed: int) -> tuple[list[str], list[str], str]:
+    """(tests that held, tests that broke, what pytest printed); one test attacks one entry point."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "--timeout", "0", "--tb=short",
+        [sys.executable, "-m", "pytest", "-n", "0", "--timeout", "0", "--tb=short", "-rA",
          "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", target],
         cwd=ROOT, capture_output=True, text=True,
         env=os.environ | {"CJE_FUZZ_EXAMPLES": str(PER_ROUND), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)}
-    failed = counts.get("failed", 0) + counts.get("error", 0)
-    if done.returncode not in (0, 1) or (done.returncode and not failed):
-        failed = max(1, failed)  # it died: that is a finding too
-    return counts.get("passed", 0), failed, done.stdout[-6000:] + done.stderr[-2000:]
+    said = re.findall(r"^(PASSED|FAILED|ERROR) (\S+)", done.stdout, flags=re.MULTILINE)
+    held = [test for word, test in said if word == "PASSED"]
+    broken = [test for word, test in said if word != "PASSED"]
+    if done.returncode not in (0, 1) or (done.returncode and not broken):
+        broken = broken or [target]  # it died: that is a finding too
+    return held, broken, done.stdout[-6000:] + done.stderr[-2000:]
 
 
 def _report(examples: Counter[str], failures: list[str], again: str) -> int:
-    for target, count in sorted(examples.items()):
-        print(f"{count:>9}  {target}")
+    for test, count in sorted(examples.items()):
+        print(f"{count:>9}  {test}")
     print(f"{sum(examples.values()):>9}  examples in all; {len(failures)} rounds broke something")
     for failure in failures:
         print(f"broken: {failure}")
