@@ -37,7 +37,7 @@ def main() -> int:
             if time.monotonic() >= end:
                 return _report(examples, failures, again)
             held, broken, said = _round(target, seed + number)
-            examples.update({test: PER_ROUND for test in held + broken})
+            examples.update(dict.fromkeys(held + broken, PER_ROUND))
             if broken:
                 failures.append(f"{', '.join(broken)}: seed {seed + number}")
                 print(said, flush=True)
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _round(target: str, seed: int) -> tuple[list[str], list[str], str]:
-    """(tests that held, tests that broke, what pytest printed); one test attacks one entry point."""
+    """(tests that held, tests that broke, what pytest printed): one test per entry point."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "--timeout", "0", "--tb=short", "-rA",
          "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", target],
