@@ -1,4 +1,4 @@
-"""Public names that load on first use, so that importing a package costs next to nothing."""
+"""Public names that load on first use, so that importing a package is fast."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ __all__ = ["CJEError", "MissingExtraError", "require_extra"]
 
 
 class CJEError(ValueError):
-    """A problem with input or configuration, told as a colleague would tell it.
+    """A problem with input or configuration: what is wrong, where, the value and the way out.
 
     Parameters
     ----------

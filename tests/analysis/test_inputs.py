@@ -113,5 +113,5 @@ def test_same_as_logging_takes_one_name_and_knows_the_targets() -> None:
 
     assert run("clone").policies == ("clone",)
     for wrong in ("clon", ["clone", "other"]):
-        with pytest.raises(CJEError, match="target policies there are: clone"):
+        with pytest.raises(CJEError, match="target policies: clone"):
             run(wrong)

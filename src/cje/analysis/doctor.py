@@ -63,7 +63,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Everything the doctor has to say about one source.
+    """What `examine` found out about one source.
 
     Attributes
     ----------

@@ -70,11 +70,11 @@ class Drift:
         """The answers, ready to print."""
         words = {
             Decision.PASS: "no drift beyond", Decision.FAIL: "drift beyond",
-            Decision.UNDECIDED: "cannot tell drift from none at",
+            Decision.UNDECIDED: "cannot distinguish drift from no drift at",
         }  # fmt: skip
         lines = [
             f"{self.decision}: {words[self.decision]} the margin of {self.margin:g}",
-            f"{self.n_shared:,} rows scored in both; {self.changed:.0%} have another score",
+            f"{self.n_shared:,} rows scored in both; {self.changed:.0%} have a different score",
         ]
         for s in self.shifts:
             lines.append(

@@ -89,7 +89,7 @@ def _times(half: float, gap: float) -> str:
 
 
 def _about(count: float) -> str:
-    """Two digits: no plan knows more.
+    """Two significant digits: a plan is no more precise than that.
 
     Examples
     --------

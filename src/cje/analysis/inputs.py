@@ -1,4 +1,4 @@
-"""What `analyze_dataset` is handed, checked and read: sources, options, level and margin."""
+"""The arguments of `analyze_dataset`, checked and read: sources, options, level and margin."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _targets(given: Any, targets: Sequence[str]) -> tuple[str, ...]:
             raise CJEError(
                 "same_as_logging names a policy that the logged data have no log-probs of",
                 value=name,
-                hint=f"target policies there are: {', '.join(targets) or 'none'}",
+                hint=f"target policies: {', '.join(targets) or 'none'}",
             )
     return names
 

@@ -30,7 +30,7 @@ _SMALLEST, _LARGEST = SMALLEST**0.5, LARGEST**0.5
 
 
 def _check_size(what: str, value: float) -> None:
-    """A positive number that a study can have."""
+    """Check that a number is positive and of a size that a study can have."""
     if not is_number(value) or value <= 0.0:
         raise CJEError(f"{what} must be positive", value=value)
     if not _SMALLEST <= value <= _LARGEST:

@@ -97,7 +97,7 @@ class Monitor:
 
     def _verdict(self, stream: Stream) -> str:
         if stream.alarm is None:
-            return f"no change of the {stream.name} established"
+            return f"no established change of the {stream.name}"
         return (
             f"ALARM: the {stream.name} changed, most likely from {stream.start} on "
             f"(established at {stream.alarm})"

@@ -18,7 +18,7 @@ def factor_columns(source: Any) -> list[str]:
     """Columns of an opened source to test the labelling against: lengths and times, by their names.
 
     Only columns that hold a finite number in every row: dates as text and columns with gaps are
-    left alone, as nobody asked to read them.
+    not used, because the user did not ask to read them.
     """
     leaves = [
         leaf

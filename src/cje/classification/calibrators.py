@@ -95,6 +95,6 @@ def apply_calibrator(fitted: Calibrator, scores: FloatArray) -> FloatArray:
         values = np.asarray(fitted.predict(scores[:, None]), dtype=np.float64).reshape(-1)
     if values.shape != scores.shape or not np.isfinite(values).all():
         raise CJEError(
-            "the calibrator returned values that are not one finite number a row", value=fitted
+            "the calibrator must return one finite number per row", value=fitted
         )
     return np.clip(values, 0.0, 1.0)

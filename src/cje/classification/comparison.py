@@ -111,7 +111,7 @@ def compare_calibration(
         raise CJEError("predictions must map at least two names to predictions", value=predictions)
     if metric not in _LOSSES and metric not in _BINNED:
         known = ", ".join(m.__name__ for m in (*_LOSSES, *_BINNED))
-        raise CJEError("this metric has no influence to compare by", value=metric,
+        raise CJEError("this metric has no influence function, so it cannot be compared", value=metric,
                        hint=f"use one of {known}")  # fmt: skip
     kind = entry_of(metric).kind
     values, columns = [], []

@@ -1,4 +1,4 @@
-"""Calibration displays and scorers in the habits of scikit-learn."""
+"""Calibration displays and scorers in scikit-learn's style."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def calibrate_from_raw_data(
 def refuse_reward_field(judge_field: str) -> None:
     """The founding document's guard: raw scores are not read from where calibrated ones go."""
     if not isinstance(judge_field, str):
-        raise CJEError("a field is named by text", value=judge_field)
+        raise CJEError("a field name must be text", value=judge_field)
     if judge_field in ("reward", "rewards"):
         raise CJEError(
             f"Judge field '{judge_field}' not allowed",
@@ -151,7 +151,7 @@ def refuse_reward_field(judge_field: str) -> None:
 
 def _column(dataset: Dataset, name: str) -> FloatArray:
     if not isinstance(name, str):
-        raise CJEError("a column is named by text", value=name)
+        raise CJEError("a column name must be text", value=name)
     if name == "judge_score":
         return dataset.judge_score
     if name == "oracle_label":

@@ -25,8 +25,8 @@ _RIDGE = 1e-9  # relative; only breaks ties where few distinct scores leave colu
 class RankSpline:
     """Rank transform followed by a restricted cubic spline, as plain arrays.
 
-    The rank of x is read off the mid-rank ECDF of the *training* rows alone, so that nothing of a
-    held-out fold's score distribution leaks into the fold's model.
+    The rank of x is read off the mid-rank ECDF of the *training* rows alone, so that no
+    information on a held-out fold's scores enters the fold's model.
     """
 
     ecdf_x: FloatArray

@@ -1,7 +1,7 @@
 """Judge score -> reward on plain arrays: one model, its cross-fitted siblings, cheap refits.
 
 The estimators' entry point is `fit_reward_model`; `JudgeCalibrator` wraps the same objects in
-scikit-learn's manners. Labelled rows are first aggregated to their distinct scores, so that a
+scikit-learn's conventions. Labelled rows are first aggregated to their distinct scores, so that a
 refit under new row weights costs O(distinct scores), not O(rows).
 """
 
@@ -175,7 +175,7 @@ class CrossFittedRewardModel:
         return out
 
     def _folds(self, given: IntArray, scores: FloatArray) -> IntArray:
-        """The fold of each row, one that has a model."""
+        """The fold of each row, checked to be a fold that has a model."""
         folds = fold_column("fold_ids", given, len(scores))
         if folds.size and not (folds.min() >= 0 and folds.max() < self.n_folds):
             raise CJEError(
@@ -305,7 +305,7 @@ def _bundle(
     table: LabelTable,
     oof: FloatArray | None,
 ) -> CrossFittedRewardModel:
-    """`oof` is in the table's order; the caller gets its own."""
+    """`oof` is in the table's order; return it in the caller's row order."""
     mine = None
     if oof is not None:
         mine = np.empty(len(oof))

@@ -1,4 +1,4 @@
-"""What `JudgeCalibrator` and `FlexibleCalibrator` share: scikit-learn's manners, JSON files."""
+"""What `JudgeCalibrator` and `FlexibleCalibrator` share: scikit-learn's conventions, JSON files."""
 
 from __future__ import annotations
 
@@ -250,12 +250,12 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _WrongTypeError(CJEError, TypeError):
-    """A CJEError that is also the TypeError scikit-learn's contract asks for."""
+    """A CJEError that is also a TypeError, as scikit-learn's checks of estimators require."""
 
 
 @contextmanager
 def _clearly_told() -> Iterator[None]:
-    """scikit-learn's own complaints, as the one kind of error this package raises."""
+    """Raise scikit-learn's own errors as `CJEError`."""
     try:
         yield
     except CJEError:

@@ -44,7 +44,7 @@ class ModeSelection:
 
     @classmethod
     def forced(cls, mode: str) -> ModeSelection:
-        """The caller named the mode."""
+        """The caller requested the mode."""
         return cls(mode, f"calibration_mode={mode!r} was requested", mode == "two_stage")
 
     @classmethod
@@ -58,8 +58,8 @@ class ModeSelection:
 
     @classmethod
     def no_folds(cls) -> ModeSelection:
-        """Nothing to compare the modes on."""
-        return cls("monotone", "no folds to compare the modes on; monotone is the simpler", False)
+        """There are no folds to compare the modes on."""
+        return cls("monotone", "no folds to compare the modes on; monotone, the simpler mode, is used", False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

@@ -23,7 +23,7 @@ def projection_influence(
 
         psi_i = [m_i (Y_i - theta) + (W_i - m_i) (e(S_i) - theta)] / mean(m).
 
-    The second term is the price of having estimated m: without it the standard error pretends
+    The second term is the cost of having estimated m: without it the standard error pretends
     that E[W|S] were known. Projection therefore removes only the part of the variance that comes
     from Var(Y|S); for an outcome that is a function of the score (a calibrated reward) psi is the
     influence under the raw weights.
@@ -31,7 +31,7 @@ def projection_influence(
     Parameters
     ----------
     raw, projected : array (n,)
-        Importance weights before and after (the caps' blending towards 1 not in play).
+        Importance weights before and after (without the caps' blending towards 1).
     outcome : array (n,)
         Y, a label or a reward.
     outcome_given_score : array (n,)

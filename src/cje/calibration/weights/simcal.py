@@ -62,7 +62,7 @@ class SimcalConfig:
     n_folds : int
         Folds of the out-of-fold comparison where `fold_ids` are not given: every n-th score where
         scores are distinct, otherwise hashed from each row's score and weights. The order of the
-        rows has no say.
+        rows does not matter.
     objective : {"projection", "variance"}
         ``projection`` (default) stacks for the least error against E[W|S]. ``variance`` is the rule
         of the original design, least influence variance alone. **It is unsafe**: it prefers the

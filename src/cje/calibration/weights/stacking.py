@@ -118,7 +118,7 @@ def choose_shape(grid: FoldGrid, weights: FloatArray) -> Shape:
 
     The turning point is found on all rows and judged out of fold. A single direction must beat it
     by more than one standard error of the paired difference: a wrong direction biases the
-    estimate, a needless turning point costs next to nothing.
+    estimate, an unnecessary turning point costs almost nothing.
 
     Parameters
     ----------
