@@ -94,7 +94,5 @@ def apply_calibrator(fitted: Calibrator, scores: FloatArray) -> FloatArray:
     else:
         values = np.asarray(fitted.predict(scores[:, None]), dtype=np.float64).reshape(-1)
     if values.shape != scores.shape or not np.isfinite(values).all():
-        raise CJEError(
-            "the calibrator must return one finite number per row", value=fitted
-        )
+        raise CJEError("the calibrator must return one finite number per row", value=fitted)
     return np.clip(values, 0.0, 1.0)

@@ -111,8 +111,10 @@ def compare_calibration(
         raise CJEError("predictions must map at least two names to predictions", value=predictions)
     if metric not in _LOSSES and metric not in _BINNED:
         known = ", ".join(m.__name__ for m in (*_LOSSES, *_BINNED))
-        raise CJEError("this metric has no influence function, so it cannot be compared", value=metric,
-                       hint=f"use one of {known}")  # fmt: skip
+        raise CJEError(
+            "this metric has no influence function, so it cannot be compared",
+            value=metric, hint=f"use one of {known}",
+        )  # fmt: skip
     kind = entry_of(metric).kind
     values, columns = [], []
     for given in predictions.values():

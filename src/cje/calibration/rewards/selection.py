@@ -59,7 +59,11 @@ class ModeSelection:
     @classmethod
     def no_folds(cls) -> ModeSelection:
         """There are no folds to compare the modes on."""
-        return cls("monotone", "no folds to compare the modes on; monotone, the simpler mode, is used", False)
+        return cls(
+            "monotone",
+            "no folds to compare the modes on; monotone, the simpler mode, is used",
+            False,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
