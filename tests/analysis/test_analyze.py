@@ -404,3 +404,19 @@ def test_an_argument_under_its_old_name_warns_and_still_works(old: str, new: str
 def test_an_argument_under_both_names_is_refused() -> None:
     with pytest.raises(TypeError, match="old name"):
         analyze_dataset(logged_data="a.jsonl", logged_data_path="b.jsonl")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_version_and_its_copy_in_another_row_order_do_not_differ(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    score = rng.uniform(size=300)
+    label = np.clip(score + rng.normal(0.0, 0.1, 300), 0.0, 1.0)
+    rows = [
+        {"prompt_id": f"p{i}", "policy": "a", "judge_score": score[i],
+         "oracle_label": label[i] if i % 4 == 0 else None}
+        for i in range(300)
+    ]  # fmt: skip
+    copy = [dict(rows[i], policy="b") for i in rng.permutation(300)]
+    found = analyze_dataset(fresh_draws_data=[*rows, *copy]).compare_policies("a", "b")
+    assert found.verdict == "inconclusive"
+    assert found.difference == 0.0

@@ -183,3 +183,18 @@ def test_each_source_of_uncertainty_counts_in_the_full_standard_error_only() -> 
 def test_components_that_do_not_fit_are_refused(parts: Callable[[], tuple[Component, ...]]) -> None:
     with pytest.raises(CJEError):
         InfluenceEstimate(("a", "b"), [0.0, 0.0], parts())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equal_quantities_summed_in_another_order_do_not_differ(seed: int) -> None:
+    """Their last bits differ, and a rounding error over a rounding error was "significant"."""
+    rng = np.random.default_rng(seed)
+    rows = 1000.0 * rng.uniform(size=(300, 3)) @ rng.uniform(size=(3, 1))
+    other = (rows - 1e-13 * rng.normal(size=rows.shape))[:, 0]
+    influence = np.column_stack([rows[:, 0] - rows.mean(), other - other.mean()]) / len(rows)
+    values = np.array([rows.mean(), rows.mean() * (1 + 4e-16)])
+    both = InfluenceEstimate.from_influence(("a", "b"), values, influence)
+    difference = both.difference("a", "b")
+    assert difference.values[0] == 0.0
+    assert difference.standard_errors()[0] == 0.0
+    assert difference.p_values()[0] == 1.0

@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
 
-__all__ = ["LABELS", "SAMPLE_LABELS", "SAMPLING", "WHOLE", "Component"]
+__all__ = ["LABELS", "SAMPLE_LABELS", "SAMPLING", "WHOLE", "Component", "cancelled"]
+
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of one value, relative to its terms
+_ROUNDING_OF_SUMS = 1e-12  # of the norm of an influence, whose entries are differences themselves
 
 SAMPLING = "sampling"
 """What the sample's own rows contribute; its degrees of freedom are counted from the clusters."""
@@ -27,6 +30,15 @@ LABELS = "labels"
 """The labels behind a calibration that the estimate plugs in: oracle uncertainty."""
 WHOLE = "whole"
 """The covariance of an estimate of which nothing else is known."""
+
+
+def cancelled(values: FloatArray, terms: FloatArray) -> FloatArray:
+    """Zero where a difference is only the rounding of its terms; `terms` sums their sizes.
+
+    Two equal quantities that were summed in different orders differ in the last bit, and so do
+    their influences: without this, a test would divide one rounding error by the other.
+    """
+    return np.where(np.abs(values) <= _ROUNDING * terms, 0.0, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +123,15 @@ class Component:
                 )  # fmt: skip
 
     def mapped(self, matrix: FloatArray) -> Component:
-        """The component of the contrasts ``matrix @ values``."""
-        return self._each(lambda by: by @ matrix.T, lambda both: matrix @ both @ matrix.T)
+        """The component of the contrasts ``matrix @ values``; what cancels is exactly zero."""
+
+        def by_cluster(by: FloatArray) -> FloatArray:
+            found = by @ matrix.T
+            terms = np.abs(matrix) @ np.sqrt(np.einsum("gk,gk->k", by, by))
+            norms = np.sqrt(np.einsum("gk,gk->k", found, found))
+            return np.where(norms <= _ROUNDING_OF_SUMS * terms, 0.0, found)
+
+        return self._each(by_cluster, lambda both: matrix @ both @ matrix.T)
 
     def scaled(self, factor: float) -> Component:
         """The component of ``factor * values``."""

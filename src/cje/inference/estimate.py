@@ -12,7 +12,7 @@ import numpy as np
 
 from cje.errors import CJEError
 from cje.inference.bootstrap import multiplier_draws
-from cje.inference.components import SAMPLING, WHOLE, Component, frozen
+from cje.inference.components import SAMPLING, WHOLE, Component, cancelled, frozen
 from cje.inference.intervals import (
     Interval,
     IntervalMethod,
@@ -305,7 +305,7 @@ class InfluenceEstimate:
         return replace(
             self,
             names=tuple(names),
-            values=c @ self.values,
+            values=cancelled(c @ self.values, np.abs(c) @ np.abs(self.values)),
             components=tuple(part.mapped(c) for part in self.components),
             bounds=bounds,
         )

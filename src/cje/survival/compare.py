@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from scipy.special import stdtr
 
 from cje.checks import check_level
 from cje.errors import CJEError
+from cje.inference.estimate import InfluenceEstimate
 from cje.inference.intervals import Interval
 from cje.report import Forest, ForestRow, Report, Table
 from cje.report.wording import interval as interval_text
@@ -111,10 +113,13 @@ def paired_difference(
             value=(first.n, second.n),
             hint="compute both with the same y, weights and groups",
         )
-    spread = spread_of(a - b)
+    both = InfluenceEstimate.from_influence(
+        ("first", "second"), np.array([first.value, second.value]), np.column_stack([a, b])
+    ).difference("first", "second")
+    value = float(both.values[0])
+    spread = spread_of(both.components[0].matrix[:, 0])
     if first.clustered:
         spread = Spread(spread.se, float(len(a) - 1), spread.influence)
-    value = first.value - second.value
     reach = spread.reach(level)
     up, down = (float(m.details.get("folding_bias", 0.0)) for m in (second, first))
     interval = Interval(value - reach - down, value + reach + up, level, "paired")
