@@ -173,3 +173,18 @@ def test_two_cells_that_spell_one_name_are_an_error() -> None:
     level = ["c" if name == "a | b" else "b | c" for name in policy]
     with pytest.raises(CJEError, match="two subgroups have one name"):
         analyze_dataset(data.with_columns(policy=policy, domain=level), by="domain")
+
+
+def test_a_column_with_thousands_of_levels_is_refused_before_anything_is_computed() -> None:
+    rows = [
+        {
+            "prompt_id": f"p{i}",
+            "policy": "a",
+            "judge_score": 0.5,
+            "oracle_label": i % 2,
+            "user": str(i),
+        }
+        for i in range(300)
+    ]
+    with pytest.raises(CJEError, match="more than 200 levels"):
+        analyze_dataset(fresh_draws_data=rows, by=["user"])

@@ -245,3 +245,18 @@ def test_a_file_of_an_unknown_format_version_is_refused_with_the_versions_it_rea
     content = json.loads(path.read_text()) | {"version": 1}
     with pytest.raises(CJEError, match="reads versions 2 and 3"):
         EstimationResult.from_json(json.dumps(content))
+
+
+def test_many_policies_are_compared_with_the_baseline_and_the_best_only() -> None:
+    """Pairs grow with the number of policies, not its square; p-values count every pair."""
+    rng = np.random.default_rng(0)
+    values = np.linspace(0.0, 1.0, 40)
+    influence = rng.normal(size=(200, 40)) / 200
+    names = [f"p{k}" for k in range(40)]
+    found = EstimationResult("direct", InfluenceEstimate.from_influence(names, values, influence))
+    pairs = found.compare_all()
+    assert len(pairs) == 39 + 38
+    assert {pair.b for pair, _ in pairs} == {"p0", "p39"}
+    smallest = min((pair for pair, _ in pairs), key=lambda pair: pair.p_value)
+    assert smallest.p_adjusted == pytest.approx(min(smallest.p_value * 40 * 39 / 2, 1.0))
+    assert "any other" in found.summary()

@@ -17,6 +17,9 @@ from cje.results.result import EstimationResult
 
 __all__ = ["subgroup_results"]
 
+MOST_LEVELS = 200
+"""Levels of one subgroup column: each is a column of the influence matrix for every policy."""
+
 Build = Callable[[Dataset | None, Dataset | None], Any]
 Cell = dict[str, str]
 
@@ -35,11 +38,25 @@ def subgroup_results(
     """
     answers = {}
     for column in columns:
+        _check_levels(column, [data for data in (fresh, logged) if data is not None])
         if fresh is not None and hasattr(estimator, "estimate_by"):
             answers[column] = _by_itself(estimator, fresh, column)
         else:
             answers[column] = _by_level(build, fresh, logged, column)
     return answers
+
+
+def _check_levels(column: str, found: Sequence[Dataset]) -> None:
+    levels = {
+        level for data in found if column in data.groups for level in data.groups[column].names
+    }
+    if len(levels) > MOST_LEVELS:
+        raise CJEError(
+            f"the subgroup column has more than {MOST_LEVELS} levels",
+            where=f"field {column}",
+            value=len(levels),
+            hint="is it an id or a number? put a few kinds of it in a column of their own",
+        )
 
 
 def _by_itself(estimator: Any, fresh: Dataset, column: str) -> EstimationResult:

@@ -133,6 +133,11 @@ class Component:
 
         return self._each(by_cluster, lambda both: matrix @ both @ matrix.T)
 
+    def selected(self, columns: Sequence[int]) -> Component:
+        """The component of some of the quantities, by position."""
+        kept = list(columns)
+        return self._each(lambda by: by[:, kept], lambda both: both[np.ix_(kept, kept)])
+
     def scaled(self, factor: float) -> Component:
         """The component of ``factor * values``."""
         return self._each(lambda by: factor * by, lambda both: factor**2 * both)

@@ -312,15 +312,18 @@ class InfluenceEstimate:
 
     def select(self, names: Sequence[str]) -> InfluenceEstimate:
         """Some of the quantities, in the order given."""
-        rows = np.eye(len(self))[[self.index(name) for name in names]]
-        return self.contrast(rows, names)
+        columns = [self.index(name) for name in names]
+        return replace(
+            self,
+            names=tuple(names),
+            values=self.values[columns],
+            components=tuple(part.selected(columns) for part in self.components),
+            bounds=None if self.bounds is None else np.asarray(self.bounds)[columns],
+        )
 
     def difference(self, a: str, b: str) -> InfluenceEstimate:
         """``a - b``, paired on the clusters both share."""
-        row = np.zeros(len(self))
-        row[self.index(a)] += 1.0
-        row[self.index(b)] -= 1.0
-        return self.contrast(row, [f"{a} - {b}"])
+        return self.select([a, b]).contrast([[1.0, -1.0]], [f"{a} - {b}"])
 
     def all_pairs(self) -> InfluenceEstimate:
         """Every difference of a later quantity minus an earlier one."""

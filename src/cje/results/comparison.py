@@ -261,21 +261,24 @@ def compare(
     )
 
 
-def adjusted(pairs: Sequence[Comparison]) -> tuple[tuple[Comparison, float], ...]:
+def adjusted(
+    pairs: Sequence[Comparison], among: int | None = None
+) -> tuple[tuple[Comparison, float], ...]:
     """A table of comparisons, each with its Holm-adjusted p-value (NaN for a refused pair).
 
     Tests of no difference are one family; claims of non-inferiority, in both directions, another.
-    Refused pairs make no claim and belong to neither.
+    Refused pairs make no claim and belong to neither. `among` is the number of pairs that the table
+    was chosen from, where that is more than it shows.
     """
     if any(pair.refused is not None for pair in pairs):
-        done = iter(adjusted([pair for pair in pairs if pair.refused is None]))
+        done = iter(adjusted([pair for pair in pairs if pair.refused is None], among))
         return tuple((p, math.nan) if p.refused is not None else next(done) for p in pairs)
     claims: list[float | None] = [None] * (2 * len(pairs))
     both = [p for pair in pairs for p in (pair.p_non_inferior, pair.p_non_inferior_back)]
     known = [p for p in both if p is not None]
     if known and len(known) == len(both):
-        claims = list(_shaffer(known))
-    p_values = holm([pair.p_value for pair in pairs]).tolist()
+        claims = list(_shaffer(known, max(among or 0, len(pairs))))
+    p_values = holm([pair.p_value for pair in pairs], among).tolist()
     table = zip(pairs, p_values, claims[::2], claims[1::2], strict=True)
     return tuple(
         (
@@ -291,14 +294,14 @@ def adjusted(pairs: Sequence[Comparison]) -> tuple[tuple[Comparison, float], ...
     )
 
 
-def _shaffer(p_values: Sequence[float]) -> list[float]:
+def _shaffer(p_values: Sequence[float], pairs: int) -> list[float]:
     """Holm for claims in both directions: of the two about one pair at most one can be wrong.
 
     So at most half of them are, and no factor exceeds that half (Shaffer 1986, JASA 81, 826-831).
     """
     p = np.asarray(p_values)
     order = np.argsort(p, kind="stable")
-    factor = np.minimum(np.arange(len(p), 0, -1), len(p) // 2)
+    factor = np.minimum(2 * pairs - np.arange(len(p)), pairs)
     found = np.empty_like(p)
     found[order] = np.minimum(np.maximum.accumulate(p[order] * factor), 1.0)
     return [float(value) for value in found]

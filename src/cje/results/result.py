@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["EstimationResult"]
 
 _NOTHING = (math.nan, math.nan)
+MOST_PAIRED = 30
+"""Of more policies not every pair is compared: only those with the baseline and the best one."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -216,19 +218,44 @@ class EstimationResult:
 
         Pairs with the baseline are candidate minus baseline. Within subgroups: every pair of
         policies within a level, adjusted for all of them. A refused pair has the p-value NaN.
+        Of more than 30 policies only the pairs with the baseline and with the best one are made,
+        so that the cost grows with their number and not with its square; `compare_policies`
+        answers any other pair.
         """
         return list(self._pairs)
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Comparison, float], ...]:
-        cells, refused = self.cells, self.refused()
-        names = [
-            (self.policies[j], self.policies[i])
-            for i, j in itertools.combinations(self._order, 2)
-            if cells is None or cells[i]["level"] == cells[j]["level"]
-        ]
-        among = max(sum(a not in refused and b not in refused for a, b in names), 1)
-        return adjusted([self._compare(a, b, among=among) for a, b in names])
+        refused = self.refused()
+        names = [(self.policies[j], self.policies[i]) for i, j in self._paired_positions()]
+        usable = [self.policies[k] not in refused for k in range(len(self.policies))]
+        among = sum(math.comb(sum(usable[k] for k in order), 2) for order in self._levels())
+        among = max(among, 1)
+        return adjusted([self._compare(a, b, among=among) for a, b in names], among)
+
+    def _levels(self) -> list[list[int]]:
+        """Positions that are compared with each other, baseline first: all, or those of a level."""
+        if self.cells is None:
+            return [list(self._order)]
+        levels: dict[str, list[int]] = {}
+        for k in self._order:
+            levels.setdefault(self.cells[k]["level"], []).append(k)
+        return list(levels.values())
+
+    def _paired_positions(self) -> list[tuple[int, int]]:
+        pairs = [pair for order in self._levels() for pair in self._pairs_among(order)]
+        rank = {k: place for place, k in enumerate(self._order)}
+        return sorted(pairs, key=lambda pair: (rank[pair[0]], rank[pair[1]]))
+
+    def _pairs_among(self, order: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs of positions: all, or beyond `MOST_PAIRED` those with the first and the best."""
+        if len(order) <= MOST_PAIRED:
+            return list(itertools.combinations(order, 2))
+        refused, baseline = self.refused(), order[0]
+        usable = [k for k in order if self.policies[k] not in refused]
+        best = max(usable, key=lambda k: float(self.estimates[k]), default=baseline)
+        with_best = [(best, k) for k in order if k not in (baseline, best) and best != baseline]
+        return [(baseline, k) for k in order if k != baseline] + with_best
 
     def versus_baseline(self) -> list[Comparison]:
         """Each other policy minus the baseline; adjusted as in `compare_all`."""
@@ -240,6 +267,10 @@ class EstimationResult:
 
     def refused(self) -> dict[str, str]:
         """Policies a gate refused, with the reason."""
+        return dict(self._refused)
+
+    @cached_property
+    def _refused(self) -> dict[str, str]:
         reasons: dict[str, str] = {}
         for finding in self.findings:
             if finding.severity is Severity.REFUSE:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cje.inference import Finding, Interval, Severity
 from cje.results.headline import decimals_for, headline
-from cje.results.result import EstimationResult
+from cje.results.result import MOST_PAIRED, EstimationResult
 from cje.terminal import safe
 
 __all__ = ["TextTable", "by_importance", "describe", "tables"]
@@ -160,6 +160,12 @@ def _foot(result: EstimationResult, margin: float | None) -> str:
             f"(one-sided p below {half:.3g})"
         )
     if result.cells is None:
+        if len(result.policies) > MOST_PAIRED:
+            lines.append(
+                f"{len(result.policies):,} versions: only differences from the baseline and from "
+                "the highest estimate are shown, adjusted for all pairs; compare_policies(a, b) "
+                "gives any other"
+            )
         lines.append(f"best: {result.best_policy()}")
     return "\n".join(safe(line) for line in lines)
 
