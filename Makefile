@@ -20,7 +20,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.core
 	$(BIN)/pip install -q -c constraints.txt torch==2.13.0
-	$(BIN)/pip install -q -c constraints.txt -e '.[test,api,anthropic,survival,ray,docs]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[test,api,anthropic,survival,local,ray,docs]'
 	@touch $@
 
 # The inner loop needs neither torch nor ray nor the documentation's packages.

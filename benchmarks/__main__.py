@@ -3,6 +3,7 @@
 Makes the peers' environments, runs every module in a process of its own under a time limit, and
 writes `RESULTS.md` and `results.json`. A peer that does not install and a module that fails are
 rows of the result, never silence. Without names all modules run; `--page` only rewrites the page.
+`--record FILE` keeps what a module measured on another machine and wrote with ``--out``.
 """
 
 from __future__ import annotations
@@ -51,9 +52,14 @@ MODULES: dict[str, tuple[int, int]] = {
     "labelling": (120, 1800),
     "monitoring": (120, 3600),
     "propensities": (240, 3600),
+    "scoring": (300, 600),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }
+
+
+# Modules that need a CUDA GPU run only when named, there: see their own --out and --record here.
+ON_A_GPU = frozenset({"scoring"})
 
 
 def main() -> int:
@@ -61,6 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repetitions")
     parser.add_argument("--page", action="store_true", help="rewrite RESULTS.md only")
+    parser.add_argument("--record", type=Path, help="keep a record made on another machine")
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # the child's answer
     parser.add_argument("names", nargs="*", help="modules; all by default")
     chosen = parser.parse_args()
@@ -74,7 +81,15 @@ def main() -> int:
     if chosen.page:
         results.write_page(results.load())
         return 0
-    return _run_all(chosen.names or list(MODULES), chosen.quick)
+    if chosen.record is not None:
+        stored = results.load()
+        name, entry = results.foreign(json.loads(chosen.record.read_text(encoding="utf-8")))
+        stored["modules"].setdefault(name, {})[entry["size"]] = entry
+        results.save(stored)
+        return 0
+    return _run_all(
+        chosen.names or [name for name in MODULES if name not in ON_A_GPU], chosen.quick
+    )
 
 
 def _run_all(names: list[str], quick: bool) -> int:

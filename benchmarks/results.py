@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.environments import ROOT, Environment
 
-__all__ = ["load", "machine", "plain", "record", "save", "write_page"]
+__all__ = ["foreign", "load", "machine", "plain", "record", "save", "write_page"]
 
 STORE = ROOT / "benchmarks" / "results.json"
 PAGE = ROOT / "benchmarks" / "RESULTS.md"
@@ -61,6 +61,15 @@ def record(
         "problem": problem,
         "rows": [plain(row) for row in rows],
     }
+
+
+def foreign(found: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name and record of a module that ran on another machine, with the commit of this tree."""
+    entry = record(
+        found["rows"], quick=found["size"] == "quick", seconds=found["seconds"],
+        cpu=found["cpu_seconds"],
+    )  # fmt: skip
+    return found["module"], entry | {"date": found["date"], "where": found["where"]}
 
 
 def plain(value: Any) -> Any:
@@ -154,7 +163,11 @@ def _module_part(name: str, entry: Mapping[str, Any]) -> str:
         f"## {name}",
         "",
         f"{entry['size'].capitalize()} size, {entry['date']}, commit {entry['commit']}, "
-        f"load {_number(entry['load_average'])}.",
+        + (
+            f"on {entry['where']}."
+            if "where" in entry
+            else f"load {_number(entry['load_average'])}."
+        ),
     ]
     if entry["problem"]:
         lines += ["", f"**Note:** {_cell(entry['problem'])}"]
