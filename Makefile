@@ -57,7 +57,7 @@ layers: $(VENV)/.test ## the import contracts
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.test ## all tests, with their coverage of src/
-	$(BIN)/python -m pytest -n 2 --dist loadfile --doctest-modules --cov=cje --cov-report=term:skip-covered tests src/cje
+	$(BIN)/python -m pytest -n 2 --dist loadfile --doctest-modules --cov=cje --cov-report=term:skip-covered --cov-fail-under=95 tests src/cje
 
 newest: ## the fast tests with the newest release of every dependency
 	@bash scripts/check_dependencies.sh newest $(PYTHON)

@@ -103,7 +103,7 @@ def test_all_commands_end_in_words_with_hardly_any_file_descriptors(tmp_path: Pa
             assert b"Traceback" not in done.stderr
 
 
-def test_a_reader_that_closes_early_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_closes_early_is_not_an_error(tmp_path: Path) -> None:
     _files(tmp_path)
     command = f"{sys.executable} -m cje.cli.main doctor é.csv | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)

@@ -177,7 +177,7 @@ def test_a_wrong_value_in_a_sound_file_counts_blank_lines(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("line", ["[1, 2]", "3", '"text"', "null"])
-def test_a_line_that_is_no_object(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_not_an_object_is_an_error(tmp_path: Path, line: str) -> None:
     path = jsonl(tmp_path / "a.jsonl", GOOD)
     path.write_text(path.read_text() + line + "\n")
     refused(path, "a.jsonl, row 7", "not a JSON object")
@@ -208,7 +208,7 @@ def test_a_csv_cut_off_in_its_last_line(tmp_path: Path) -> None:
     refused(tmp_path / "a.csv", "a.csv, row 2", "2 cells", "truncated")
 
 
-def test_a_csv_whose_first_line_is_no_line(tmp_path: Path) -> None:
+def test_a_csv_without_a_header_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"\r\x01")
     refused(tmp_path / "a.csv", "a.csv", "not a header")
 
@@ -339,7 +339,7 @@ def test_a_policy_with_one_row(tmp_path: Path) -> None:
     assert len(read(with_row({"policy": "lonely"}), min_rows=1)) == 6
 
 
-def test_a_draw_that_is_no_whole_number() -> None:
+def test_a_draw_that_is_not_a_whole_number_is_an_error() -> None:
     refused([{**row, "draw_idx": 0.5} for row in GOOD], "row 0", "draw_idx is not a whole number")
 
 

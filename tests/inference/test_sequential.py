@@ -5,14 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.sequential import (
-    OUTCOMES,
-    betting_miscoverage,
-    miscoverage,
-    refitted_streams,
-    running_moments,
-    width_ratio,
-)
 from cje.errors import CJEError
 from cje.inference import Decision, GateRule, InfluenceEstimate
 from cje.inference.sequential import (
@@ -27,6 +19,14 @@ from cje.inference.sequential import (
     spending_boundary,
 )
 from cje.inference.sequential.boundaries import tuning_ratio
+from studies.sequential import (
+    OUTCOMES,
+    betting_miscoverage,
+    miscoverage,
+    refitted_streams,
+    running_moments,
+    width_ratio,
+)
 
 N = 400
 ERROR = 0.05 + 3.0 * (0.05 * 0.95 / N) ** 0.5  # three standard errors of the simulation

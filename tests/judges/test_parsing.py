@@ -59,7 +59,7 @@ def test_the_usual_ways_to_state_a_score_are_read(raw: str, value: float, by: st
         ("[" * 100_000, "no_score"),
     ],
 )
-def test_what_is_no_score_is_refused_with_its_reason(raw: str, reason: str) -> None:
+def test_text_without_a_score_is_refused_with_its_reason(raw: str, reason: str) -> None:
     with pytest.raises(BadOutputError) as caught:
         parse_verdict(raw, HUNDRED)
     assert caught.value.reason == reason

@@ -90,7 +90,7 @@ def test_equals_slsqp():
 
 
 @pytest.mark.parametrize("spread", [3, 6, 9])
-def test_candidates_of_very_unequal_variance_are_told_apart(spread):
+def test_candidates_of_very_unequal_variance_are_distinguished(spread):
     """Variances from 1 to 10^(2 spread): the small shares are right in relative terms."""
     rng = np.random.default_rng(spread)
     for _ in range(20):

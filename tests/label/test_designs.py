@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.active import WORLDS, active_labels, replay
 from cje import simulate
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.label.active import ActiveDesign
 from cje.label.designs import draw_rows
+from studies.active import WORLDS, active_labels, replay
 
 
 @pytest.fixture(scope="module")

@@ -153,7 +153,7 @@ def test_an_address_that_others_can_reach_needs_a_token_for_raters(
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.9.9.9", True),
      ("0.0.0.0", False), ("192.168.1.2", False), ("::", False), ("example.org", False)],
 )  # fmt: skip
-def test_loopback_addresses_are_told_from_others(host: str, expected: bool) -> None:
+def test_loopback_addresses_are_recognised(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
@@ -177,7 +177,7 @@ def test_an_answer_that_cannot_be_read_is_refused_in_words(
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b"\xff\xfe", b"[" * 50_000])
-def test_a_body_that_is_no_json_object_is_refused(client: Client, body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(client: Client, body: bytes) -> None:
     sent = {**ORIGIN, "content-type": "application/json"}
     reply = client.http.post("/api/answer", content=body, headers=sent)
     assert reply.status_code == 400

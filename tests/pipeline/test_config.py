@@ -1,4 +1,4 @@
-"""Configuration and command line: mistakes are told with a line, a name and a way out."""
+"""Configuration and command line: mistakes are errors with a line, a name and a way out."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_good_file_is_read_and_paths_are_taken_from_its_folder(tmp_path: Path)
         ("judge: {", "judge: {{", 7, "not valid YAML"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, message: str) -> None:
+def test_a_mistake_is_an_error_with_its_line(old: str, new: str, line: int, message: str) -> None:
     with pytest.raises(CJEError, match=message) as caught:
         parse_yaml(GOOD.replace(old, new, 1), PipelineConfig, name="c.yaml")
     assert f"c.yaml, line {line}" in str(caught.value)
@@ -108,7 +108,7 @@ def test_oracle_without_its_source_is_refused() -> None:
         ("b.jsonl", None, "does not exist"),
     ],
 )
-def test_rubbish_data_files_are_told(
+def test_damaged_data_files_are_errors(
     tmp_path: Path, name: str, content: str | None, message: str
 ) -> None:
     from cje.pipeline.stages.dataset import count_rows

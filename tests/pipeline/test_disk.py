@@ -48,7 +48,7 @@ def _intact(work_dir: Path) -> int:
         return int(db.execute("SELECT count(*) FROM calls").fetchone()[0])
 
 
-def test_full_disk_is_told_and_the_run_goes_on_once_there_is_space(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_the_run_resumes_once_there_is_space(tmp_path: Path) -> None:
     calm = _config(tmp_path / "calm")
     CJEPipeline(calm).run()
     tight = _config(tmp_path / "tight", work_dir="disk/run")
@@ -100,7 +100,7 @@ def _read_only(folder: Path) -> Iterator[None]:
         yield
 
 
-def test_read_only_folder_is_told(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_an_error(tmp_path: Path) -> None:
     config = _config(tmp_path)
     config.work_dir.mkdir()
     with _read_only(config.work_dir), pytest.raises(DiskError, match="cannot be"):

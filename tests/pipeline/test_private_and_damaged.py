@@ -1,4 +1,4 @@
-"""Work folders: private, swept, and, when damaged, refused in words with the way out."""
+"""Work folders: private, swept, and, when damaged, refused with a message and the way out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _copy(finished: Path, to: Path) -> PipelineConfig:
 
 
 def _looked_at(config: PipelineConfig) -> list[str]:
-    """What the status and another run say against the folder: nothing, or errors in words."""
+    """What the status and another run say against the folder: nothing, or error messages."""
     said = []
     for look in (lambda: read_status(config.work_dir), CJEPipeline(config).run):
         try:

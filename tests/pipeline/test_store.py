@@ -154,7 +154,7 @@ def test_non_finite_answers_cannot_enter_the_store(tmp_path: Path) -> None:
     assert store.spent()[0] == 1
 
 
-def test_second_run_in_one_work_folder_is_told_so(tmp_path: Path) -> None:
+def test_a_second_run_in_one_work_folder_is_refused(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from cje.pipeline.lock import WorkFolderLock\n"
         "with WorkFolderLock(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
@@ -204,7 +204,7 @@ def test_a_chunk_stays_in_its_folder(tmp_path: Path, part: object) -> None:
                 call(tmp_path, stage, name)  # type: ignore[arg-type]
 
 
-def test_a_chunk_that_is_no_parquet_file_is_told(tmp_path: Path) -> None:
+def test_a_chunk_that_is_not_a_parquet_file_is_an_error(tmp_path: Path) -> None:
     path = chunk_path(tmp_path, "judge", "aa")
     path.parent.mkdir(parents=True)
     for content in (b"", b"PAR1", b"not parquet at all", b"PAR1" + bytes(40) + b"PAR1"):
@@ -219,7 +219,7 @@ def test_a_chunk_that_is_no_parquet_file_is_told(tmp_path: Path) -> None:
         load_chunk(tmp_path, "judge", "a" * 300)
 
 
-def test_contexts_hash_takes_any_text_and_refuses_what_is_no_row() -> None:
+def test_contexts_hash_takes_any_text_and_refuses_other_values() -> None:
     assert compute_contexts_hash([{"context": "\ud800"}]) != compute_contexts_hash([{}])
     with pytest.raises(CJEError, match="row 0"):
         compute_contexts_hash(["text"])  # type: ignore[list-item]

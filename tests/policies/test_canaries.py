@@ -101,7 +101,7 @@ def test_canaries_refuse_text_and_columns_of_other_lengths(call: Callable[[], ob
         call()
 
 
-def test_noise_beyond_any_number_is_told_with_one() -> None:
+def test_noise_beyond_any_number_is_an_error_that_names_one() -> None:
     found = replicate_noise_canary([[0.0, 1e6], [0.0, -1e6]])
     assert found is not None
     assert "inf" not in found.message

@@ -129,7 +129,7 @@ def test_weights_before_and_after_with_their_effective_sizes(logged: EstimationR
     assert table.rows[0][1] == f"{ess:,.0f}"  # type: ignore[union-attr]
 
 
-def test_a_refused_policy_is_no_claim(logged: EstimationResult) -> None:
+def test_a_refused_policy_makes_no_claim(logged: EstimationResult) -> None:
     assert "far" in logged.refused()
     answer = answer_of(logged, logged.compare_all(), logged.rows())
     assert not [line for line in answer.can if "far" in line]

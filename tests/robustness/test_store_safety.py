@@ -84,13 +84,13 @@ def test_a_store_shared_by_threads_is_refused_in_words(tmp_path: Path) -> None:
     store = CallStore(tmp_path / "store.sqlite")
     store.register(KEYS)
     record = CallRecord(_key("a"), KEYS.digest, {})
-    told: list[str] = []
+    messages: list[str] = []
 
     def work(call: Callable[[], object]) -> None:
         try:
             call()
         except CJEError as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     calls: list[Callable[[], object]] = [
         lambda: store.put_many([record]), lambda: store.get_many([_key("a")]), store.totals,
@@ -100,8 +100,8 @@ def test_a_store_shared_by_threads_is_refused_in_words(tmp_path: Path) -> None:
         thread = threading.Thread(target=work, args=(call,))
         thread.start()
         thread.join()
-    assert len(told) == len(calls)
-    assert all("open one in each thread" in text for text in told)
+    assert len(messages) == len(calls)
+    assert all("open one in each thread" in text for text in messages)
     store.put_many([record])  # its own thread goes on
     store.close()
     store.close()

@@ -316,7 +316,7 @@ def test_the_interval_of_a_share_near_its_end_is_finite() -> None:
         assert 0.0 <= low <= high <= 1.0
 
 
-def test_a_resample_that_says_nothing_is_told_and_not_made_up() -> None:
+def test_a_resample_that_says_nothing_is_reported_and_not_made_up() -> None:
     few = np.arange(N) == np.argmin(TIME)
     with pytest.raises(CJEError, match="it has no event"):
         bootstrap_calibration(SURVIVAL, SURVIVAL, SURVIVAL, TIME, few, n_draws=50)
@@ -379,7 +379,7 @@ def test_rubbish_in_any_place_is_refused(bad: Any) -> None:
         refused(brier_score, *columns, bad)
 
 
-def test_a_model_whose_survival_has_the_wrong_shape_is_told() -> None:
+def test_a_model_whose_survival_has_the_wrong_shape_is_an_error() -> None:
     class Wrong:
         def fit(self, x: Any, time: Any, event: Any) -> Wrong:
             return self

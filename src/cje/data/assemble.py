@@ -379,7 +379,7 @@ class Assembly:
         usual = len(names) if names else int(lengths.mode().max() or 0)  # type: ignore[arg-type]
         self.refuse(
             (lengths != usual).fill_null(True).to_numpy() | (usual == 0), "target_list",
-            f"must hold {usual or 'some'} log-probabilities, one a target policy",
+            f"must hold {usual or 'some'} log-probabilities, one per target policy",
             hint="name the targets with target_policies=[...]; never pad with a default",
         )  # fmt: skip
         flat = self.frame["target_list"].explode().to_numpy()

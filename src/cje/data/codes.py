@@ -30,7 +30,7 @@ class Strings(Sequence[str]):
     _store: tuple[str, ...] | pl.Series
 
     def __init__(self, values: Sequence[str] | pl.Series) -> None:
-        # a Series is told by its module: this file must not import polars
+        # a Series is recognised by its module: this file must not import polars
         if type(values).__module__.startswith("polars."):
             self._store = cast("pl.Series", values)
         else:

@@ -1,7 +1,7 @@
 """Which column is what: field names, their synonyms, and the plan a reader follows.
 
 A *role* is the name of a `Dataset` column. A *leaf* is a place in the file that can hold it: a
-column, or a field nested in one. `resolve` matches the two and says in words what it did.
+column, or a field nested in one. `resolve` matches the two and reports what it did.
 """
 
 from __future__ import annotations

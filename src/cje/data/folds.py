@@ -107,7 +107,7 @@ def get_content_folds(
 ) -> NDArray[np.int64]:
     """Fold of every row of plain arrays, from what the row holds: the rows' order has no say.
 
-    Rows that are equal in every column are told apart by counting them, so that they scatter over
+    Rows that are equal in every column are numbered, so that they scatter over
     the folds like any other rows.
 
     Parameters

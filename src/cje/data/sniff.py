@@ -1,4 +1,4 @@
-"""What a file really is, told from its first bytes, before any parser sees it."""
+"""What a file really is, by its first bytes, before any parser sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `Dataset` holds, in words."""
+"""What a `Dataset` holds, as text."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class OracleSource(Protocol):
 
 
 class ModelOracle:
-    """A stronger model's judgement as the label: one call a row."""
+    """A stronger model's judgement as the label: one call per row."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge, self.provider = judge, judge.provider

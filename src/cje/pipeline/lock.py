@@ -16,7 +16,7 @@ __all__ = ["WorkFolderLock", "is_locked"]
 
 
 class WorkFolderLock:
-    """Holds a work folder for one process; a second one is told who has it.
+    """Holds a work folder for one process; a second one gets an error that names the holder.
 
     The lock is SQLite's own exclusive file lock on an empty database, so it works wherever the
     store works and the operating system drops it when the process dies, even by ``kill -9``.

@@ -30,7 +30,7 @@ class Moment:
     cost: float
 
     def text(self, seconds: float) -> str:
-        """Rate, troubles and money, in words."""
+        """Rate, errors and cost as text."""
         rate = self.finished / seconds if seconds > 0 else 0.0
         parts = [f"{rate:.0f} calls/s", f"{self.reused} reused"]
         if self.retries:

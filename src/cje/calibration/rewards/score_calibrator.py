@@ -205,7 +205,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if n_rows("covariates", extra) != n_rows("judge_scores", X):
                 raise CJEError("covariates must have one row per score", value=extra.shape)
             X = np.column_stack([X, extra])
-        with _clearly_told():
+        with _readable_errors():
             matrix: FloatArray = validate_data(self, X, dtype=np.float64, reset=fitting)
         scores = np.ascontiguousarray(matrix[:, 0])
         return scores, matrix[:, 1:] if matrix.shape[1] > 1 else None
@@ -242,7 +242,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         strict = is_one_dimensional(X)
         scores, extra = self._read(X, covariates, fitting=True)
-        with _clearly_told():
+        with _readable_errors():
             labels = float_array("oracle_labels", column_or_1d(y, warn=True))
             check_consistent_length(scores, labels)
         check_labels(labels, strict=strict)
@@ -254,7 +254,7 @@ class _WrongTypeError(CJEError, TypeError):
 
 
 @contextmanager
-def _clearly_told() -> Iterator[None]:
+def _readable_errors() -> Iterator[None]:
     """Raise scikit-learn's own errors as `CJEError`."""
     try:
         yield
@@ -269,7 +269,7 @@ def _clearly_told() -> Iterator[None]:
 def is_one_dimensional(X: ArrayLike) -> bool:
     """Whether X is a plain column of scores (sparse matrices and data frames say no)."""
     if isinstance(X, list | tuple):
-        with _clearly_told():
+        with _readable_errors():
             return np.ndim(X) == 1
     return getattr(X, "ndim", 2) == 1
 

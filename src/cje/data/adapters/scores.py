@@ -53,7 +53,7 @@ def is_human(name: str) -> bool:
 
 
 def judged_and_human(scores: Scores) -> tuple[Scores, Scores]:
-    """Scores of machines and of people, told apart by their names."""
+    """Scores of machines and of people, distinguished by their names."""
     human = {name: value for name, value in scores.items() if is_human(name)}
     return {name: value for name, value in scores.items() if name not in human}, human
 

@@ -50,7 +50,7 @@ class PipelineResult:
     n_rows, n_errors : int
         Rows in the run, and rows left out because they carry an error.
     setup : mapping
-        Who answered, judged and labelled, in words for the report.
+        Who answered, judged and labelled, as text for the report.
     data_files : mapping
         The judged rows of a direct run as a file, for `cje analyze` and `cje label`.
     """
@@ -137,7 +137,7 @@ def estimate(
 
 
 def describe_run(config: PipelineConfig) -> dict[str, str]:
-    """The run in words: models by name, nothing that could hold a key."""
+    """The run as text: models by name, nothing that could hold a key."""
 
     def model(section: PolicyConfig | JudgeConfig) -> str:
         same = section.model == section.provider

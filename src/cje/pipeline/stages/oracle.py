@@ -118,7 +118,7 @@ def make_oracle(config: OracleConfig) -> OracleSource:
 
 
 def report_labels(rows: RowStream, config: OracleConfig) -> list[Finding]:
-    """How a table of labels fits the rows: labels that match no row are told, never dropped."""
+    """How a table of labels fits the rows: labels that match no row are reported, never dropped."""
     source = make_oracle(config)
     if not isinstance(source, CSVOracle):
         return []
