@@ -8,12 +8,14 @@ import inspect
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 import cje
 
@@ -92,3 +94,32 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     for page in site.rglob("*.html"):
         found = loaded.findall(page.read_text(encoding="utf-8"))
         assert [tag for tag in found if "canonical" not in tag] == [], page.name
+
+
+def test_no_page_loads_anything_from_another_address(site: Path) -> None:
+    loaded = re.compile(r'<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)="(https?://[^"]+)"')
+    found = {
+        address
+        for page in site.rglob("*.html")
+        for address in loaded.findall(page.read_text(encoding="utf-8"))
+    }
+    assert found == set()
+
+
+@pytest.mark.browser
+def test_the_search_box_finds_pages_from_disk(site: Path) -> None:
+    """Opened as a file, without a server: browsers start no worker there."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("no chromium: run scripts/setup_system.sh")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-background-networking"]
+        )
+        page = browser.new_page()
+        page.goto((site / "methods" / "survival.html").as_uri())
+        page.fill("input.md-search__input", "competing risks")
+        first = page.locator(".md-search-result__link").first
+        first.wait_for()
+        assert "ompeting" in first.inner_text()
+        browser.close()
