@@ -119,7 +119,7 @@ def test_the_search_box_finds_pages_from_disk(site: Path) -> None:
         page = browser.new_page()
         page.goto((site / "methods" / "survival.html").as_uri())
         page.fill("input.md-search__input", "competing risks")
-        first = page.locator(".md-search-result__link").first
-        first.wait_for()
-        assert "ompeting" in first.inner_text()
+        found = page.locator(".md-search-result__item", has_text="Competing events").first
+        found.wait_for(timeout=15_000)
+        assert found.locator("a").first.get_attribute("href")
         browser.close()
