@@ -14,7 +14,8 @@ near 0 or 1), each with any signs. For a pattern with the target :math:`\theta`,
 (`cje.classification.folded` has the notation; the last term is the random number of rows per cell).
 The limit is the largest :math:`\theta` that is not rejected because T is too small. As in a score
 interval, the variance of a cell whose gap is not clear is taken at the outcome's mean under the
-pattern, on its noisier side: a cell without a failure is not taken for noiseless. Patterns that are
+pattern, on its noisier side: a cell without a failure is not taken for noiseless. A total more than
+one standard deviation below that of a calibrated model counts as one that is so. Patterns that are
 less even (a few bad cells) have a smaller target at the same :math:`E\,T`.
 """
 
@@ -46,13 +47,13 @@ def even_gap_limit(
     middle = (n * cells.mean_y + _PSEUDO_ROWS * cells.mean_p) / (n + _PSEUDO_ROWS)
     variance = np.maximum(middle * (1.0 - middle), _LEAST_VARIANCE)
     noise = share * np.sqrt(variance / n)
-    total = float(np.abs(share * cells.gap).sum())
     clear = np.abs(share * cells.gap) > _CLEAR * noise
     known = Dependence(1.0, 1.0) if dependence is None else dependence
     rows = float(cells.weight.sum() ** 2 / cells.squared.sum())
     z = -float(ndtri(error))
 
-    def shortfall(target: float, pattern: FloatArray) -> float:
+    def moments(target: float, pattern: FloatArray) -> tuple[float, float]:
+        """Mean and standard deviation of the estimate."""
         size = target * pattern
         delta = size / noise
         above = excess(delta)
@@ -61,8 +62,16 @@ def even_gap_limit(
         at_zero = HALF_NORMAL_VARIANCE * float(spread @ spread)
         rest = max(float(spread**2 @ part) - at_zero, 0.0)
         moving = max(float(size**2 @ (1.0 / share)) - target**2, 0.0) / rows
-        sd = np.sqrt(at_zero * known.squared + rest * known.signed + moving)
-        return target + float(noise @ above) - z * float(sd) - total
+        variance = at_zero * known.squared + rest * known.signed + moving
+        return target + float(noise @ above), float(np.sqrt(variance))
+
+    mean, sd = moments(0.0, share)
+    # A value smaller than a calibrated model's noise says nothing more than that noise does.
+    total = max(float(np.abs(share * cells.gap).sum()), mean - sd)
+
+    def shortfall(target: float, pattern: FloatArray) -> float:
+        mean, sd = moments(target, pattern)
+        return mean - z * sd - total
 
     limits = [_root(shortfall, share / share.sum()), _root(shortfall, _bernoulli(share, variance))]
     return min(max(limits), 1.0)

@@ -51,11 +51,10 @@ def _sum_limits(
         noise = cell_noise(cells, share, coarse)
         for into in _coarser(cells.cell % n_bins, n_bins):
             low = max(low, lower_limit(*merged_noise(terms, noise, into, coarse), coarse))
-    high = min(
-        even_gap_limit(cells, share, _ABOVE * error, dependence),
-        upper_limit(terms, cell_noise(cells, share, level, dependence), level),
-    )
-    return low, min(max(high, low), 1.0)
+    high = even_gap_limit(cells, share, _ABOVE * error, dependence)
+    other = upper_limit(terms, cell_noise(cells, share, level, dependence), level)
+    high = min(high, other) if other > 0.0 else high
+    return low, max(high, low)
 
 
 def _coarser(bins: IntArray, n_bins: int) -> tuple[IntArray, IntArray, IntArray]:
