@@ -38,6 +38,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "scale": (120, 1800),
     "toplabel": (180, 1800),
     "survival": (240, 14400),
+    "survival_coverage": (240, 7200),
     "uncertainty": (180, 7200),
     "pipeline": (240, 3600),
     "plan": (240, 3600),

@@ -80,6 +80,22 @@ class Assessment:
     n: int
     clusters: int | None = None
 
+    @property
+    def remark(self) -> str:
+        """Why the value lies outside its own interval, where it does; else empty."""
+        low, high = self.interval
+        if low <= self.value <= high:
+            return ""
+        if self.value < low:
+            return (
+                "the value lies below its interval, because more than its noise was subtracted: "
+                f"the population's cannot be below {low:.4f}"
+            )
+        return (
+            "the value lies above its interval, because noise raises it and is taken out of the "
+            f"interval: a calibrated model would score {self.null.mean:.4f}"
+        )
+
     def __str__(self) -> str:
         low, high = self.interval
         rows = f"{self.n} rows"
@@ -89,6 +105,7 @@ class Assessment:
             f"{self.metric} = {self.value:.4f}, {self.interval.level:.0%} interval "
             f"[{low:.4f}, {high:.4f}]; a calibrated model would score {self.null.mean:.4f} "
             f"on {rows} (p = {self.null.p_value:.3g})"
+            + (f"; {self.remark}" if self.remark else "")
         )
 
 

@@ -51,21 +51,24 @@ from scipy.special import ndtr, ndtri
 
 from cje.classification.bins import BinSums
 from cje.classification.squares import skewed_quantile, squares_limits
-from cje.kernels.arrays import FloatArray
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
+    "HALF_NORMAL_VARIANCE",
     "Dependence",
     "Noise",
     "cell_noise",
     "excess",
-    "folded_limits",
     "inverted_limits",
     "least_errors",
+    "lower_limit",
+    "merged_noise",
     "standard_errors",
+    "upper_limit",
 ]
 
 _HALF_NORMAL_MEAN = float(np.sqrt(2.0 / np.pi))
-_HALF_NORMAL_VARIANCE = 1.0 - 2.0 / np.pi
+HALF_NORMAL_VARIANCE = 1.0 - 2.0 / np.pi
 _HALF_NORMAL_SKEWNESS = 0.9952717464311565
 # Steepest chord of the variance of |N(delta, 1)| from its value at zero (at delta = 1.49).
 _VARIANCE_CHORD = 0.3052
@@ -166,8 +169,16 @@ def cell_noise(
     cells: BinSums, share: FloatArray, level: float, dependence: Dependence | None = None
 ) -> Noise:
     """Noise of ``share * gap`` of the cells; they are independent unless `dependence` is given."""
-    se = standard_errors(cells, share)
-    plain = least_errors(cells, share)
+    return _noise_of(
+        share * cells.gap, standard_errors(cells, share), least_errors(cells, share), level,
+        dependence,
+    )  # fmt: skip
+
+
+def _noise_of(
+    terms: FloatArray, se: FloatArray, plain: FloatArray, level: float,
+    dependence: Dependence | None,
+) -> Noise:  # fmt: skip
     error = (1.0 - level) / 2.0 * _BOX_SHARE
     reach = -float(ndtri(error / (2.0 * len(se))))
     squares = float((se**2).sum())
@@ -178,13 +189,23 @@ def cell_noise(
     return Noise(
         se=se,
         least_se=np.minimum(plain, se),
-        floor=np.maximum(share * np.abs(cells.gap) - reach * se, 0.0),
+        floor=np.maximum(np.abs(terms) - reach * se, 0.0),
         variance=squares * known.signed,
-        null_variance=_HALF_NORMAL_VARIANCE * squares * known.squared,
+        null_variance=HALF_NORMAL_VARIANCE * squares * known.squared,
         null_skewness=skewness,
         variance_slope=_VARIANCE_CHORD * known.signed * float(se.max()),
         squared=known.squared,
     )
+
+
+def merged_noise(
+    terms: FloatArray, noise: Noise, into: IntArray, level: float
+) -> tuple[FloatArray, Noise]:
+    """Terms added up within the groups `into`, and their noise; terms must not be dependent."""
+    code = np.unique(into, return_inverse=True)[1]
+    add = [np.bincount(code, weights=c) for c in (terms, noise.se**2, noise.least_se**2)]
+    total, se, least = add[0], np.sqrt(add[1]), np.sqrt(add[2])
+    return total, _noise_of(total, se, least, level, None)
 
 
 def inverted_limits(total: float, noise: Noise, level: float) -> tuple[float, float]:
@@ -192,12 +213,16 @@ def inverted_limits(total: float, noise: Noise, level: float) -> tuple[float, fl
     return _lower(total, noise, level), _upper(total, noise, level)
 
 
-def folded_limits(terms: FloatArray, noise: Noise, level: float) -> tuple[float, float]:
-    """Lower and upper limit for the sum of the absolute targets, each at half the error rate."""
-    error = (1.0 - level) / 2.0
-    total = float(np.abs(terms).sum())
-    low = max(_lower(total, noise, level), _stein_lower(terms, noise, error))
-    return low, max(min(_upper(total, noise, level), _squares_upper(terms, noise, error)), low)
+def lower_limit(terms: FloatArray, noise: Noise, level: float) -> float:
+    """Lower limit for the sum of the absolute targets, at half the error rate of `level`."""
+    total, error = float(np.abs(terms).sum()), (1.0 - level) / 2.0
+    return max(_lower(total, noise, level), _stein_lower(terms, noise, error))
+
+
+def upper_limit(terms: FloatArray, noise: Noise, level: float) -> float:
+    """Upper limit for the sum of the absolute targets, at half the error rate of `level`."""
+    total, error = float(np.abs(terms).sum()), (1.0 - level) / 2.0
+    return min(_upper(total, noise, level), _squares_upper(terms, noise, error))
 
 
 def _squares_upper(terms: FloatArray, noise: Noise, error: float) -> float:

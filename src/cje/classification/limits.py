@@ -7,10 +7,17 @@ import numpy as np
 from cje.classification import ece, rms
 from cje.classification.bins import BinSums
 from cje.classification.dependence import class_wise_dependence, top_label_dependence
-from cje.classification.folded import Dependence, cell_noise, folded_limits
+from cje.classification.even_gaps import even_gap_limit
+from cje.classification.folded import (
+    Dependence,
+    cell_noise,
+    lower_limit,
+    merged_noise,
+    upper_limit,
+)
 from cje.classification.proportions import proportion_limits, simultaneous_limits
 from cje.classification.rows import Rows
-from cje.kernels.arrays import FloatArray
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
     "class_wise", "class_wise_rms", "ece_limits", "mce", "mean_top_label", "rms_error",
@@ -20,13 +27,39 @@ __all__ = [
 Limits = tuple[float, float]
 
 
+# Parts of the error rate: the even-gap upper limit, the lower limit of the cells, and that of each
+# of the three coarser partitions; they add up to one.
+_ABOVE, _BELOW, _BELOW_COARSE = 0.7, 0.15, 0.05
+
+
 def _sum_limits(
-    cells: BinSums, share: FloatArray, level: float, dependence: Dependence | None
-) -> Limits:
-    """Limits for ``sum share * |gap|``; the value is at most one, and so are they."""
-    noise = cell_noise(cells, share, level, dependence)
-    low, high = folded_limits(share * cells.gap, noise, level)
-    return low, min(high, 1.0)
+    cells: BinSums, share: FloatArray, level: float, dependence: Dependence | None,
+    n_bins: int, rows: Rows,
+) -> Limits:  # fmt: skip
+    r"""Limits for ``sum share * |gap|``; the value is at most one, and so are they.
+
+    Adding up gaps before the absolute value is taken can only lower their sum, so a lower limit of
+    a coarser partition is one of the finer: many small gaps of one sign are clear together. Rows in
+    clusters make cells dependent, and are not merged.
+    """
+    terms, error = share * cells.gap, 1.0 - level
+    merge = rows.groups is None
+    fine = 1.0 - 2.0 * error * (_BELOW if merge else 1.0 - _ABOVE)
+    low = lower_limit(terms, cell_noise(cells, share, fine, dependence), fine)
+    if merge:
+        coarse = 1.0 - 2.0 * error * _BELOW_COARSE
+        noise = cell_noise(cells, share, coarse)
+        for into in _coarser(cells.cell % n_bins, n_bins):
+            low = max(low, lower_limit(*merged_noise(terms, noise, into, coarse), coarse))
+    high = even_gap_limit(cells, share, _ABOVE * error, dependence)
+    other = upper_limit(terms, cell_noise(cells, share, level, dependence), level)
+    high = min(high, other) if other > 0.0 else high
+    return low, max(high, low)
+
+
+def _coarser(bins: IntArray, n_bins: int) -> tuple[IntArray, IntArray, IntArray]:
+    """The bins without their labels, in fifths, and in halves."""
+    return bins, bins // -(-n_bins // 5), bins // -(-n_bins // 2)
 
 
 def _shares(cells: BinSums) -> FloatArray:
@@ -46,7 +79,7 @@ def ece_limits(rows: Rows, level: float, n_bins: int = 15, strategy: str = "unif
     """Limits for the ECE of scores, or of confidences, over bins."""
     cells = _binary_cells(rows, n_bins, strategy)
     dependence = top_label_dependence(_plain(rows), n_bins, strategy, cells)
-    return _sum_limits(cells, _shares(cells), level, dependence)
+    return _sum_limits(cells, _shares(cells), level, dependence, n_bins, rows)
 
 
 def mce(rows: Rows, level: float, n_bins: int = 15, strategy: str = "uniform") -> Limits:
@@ -74,13 +107,13 @@ def _top(rows: Rows, n_bins: int, strategy: str) -> tuple[BinSums, Dependence | 
 def top_label(rows: Rows, level: float, n_bins: int = 15, strategy: str = "uniform") -> Limits:
     """Limits for the top-label ECE."""
     cells, dependence = _top(rows, n_bins, strategy)
-    return _sum_limits(cells, _shares(cells), level, dependence)
+    return _sum_limits(cells, _shares(cells), level, dependence, n_bins, rows)
 
 
 def mean_top_label(rows: Rows, level: float, n_bins: int = 15, strategy: str = "uniform") -> Limits:
     """Limits for the unweighted mean of the labels' ECE."""
     cells, dependence = _top(rows, n_bins, strategy)
-    return _sum_limits(cells, ece.label_shares(cells, n_bins), level, dependence)
+    return _sum_limits(cells, ece.label_shares(cells, n_bins), level, dependence, n_bins, rows)
 
 
 def top_label_rms(rows: Rows, level: float, n_bins: int = 15, strategy: str = "uniform") -> Limits:
@@ -97,7 +130,7 @@ def _classes(rows: Rows, n_bins: int, strategy: str) -> tuple[BinSums, Dependenc
 def class_wise(rows: Rows, level: float, n_bins: int = 15, strategy: str = "uniform") -> Limits:
     """Limits for the class-wise ECE."""
     cells, dependence = _classes(rows, n_bins, strategy)
-    return _sum_limits(cells, _shares(cells), level, dependence)
+    return _sum_limits(cells, _shares(cells), level, dependence, n_bins, rows)
 
 
 def class_wise_rms(rows: Rows, level: float, n_bins: int = 15, strategy: str = "uniform") -> Limits:

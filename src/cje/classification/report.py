@@ -83,12 +83,15 @@ def _table(assessments: Sequence[Assessment]) -> Table:
         )
         for a in assessments
     )
+    remarks = "".join(
+        f" {a.metric.replace('_', ' ').capitalize()}: {a.remark}." for a in assessments if a.remark
+    )
     return Table(
         "Metrics",
         ("metric", "value", "interval", "a calibrated model", "test", "rows"),
         rows,
         frozenset(range(1, 6)),
-        "Most metrics are positive for a calibrated model too: compare with its column.",
+        f"Most metrics are positive for a calibrated model too: compare with its column.{remarks}",
     )
 
 

@@ -43,6 +43,10 @@ def check(
         str | None,
         typer.Option(help="Column of predicted survival at each subject's own time, for O/E."),
     ] = None,
+    own_at_entry: Annotated[
+        str | None,
+        typer.Option(help="Column of predicted survival at entry, for O/E with --entry."),
+    ] = None,
     cause: Annotated[
         int | None, typer.Option(help="Code of the event of interest; others compete with it.")
     ] = None,
@@ -85,12 +89,13 @@ def check(
             grid,
             risk_scores=None if score is None else _column(frame, score),
             survival_at_own_time=None if own is None else _column(frame, own),
+            survival_at_entry=None if own_at_entry is None else _column(frame, own_at_entry),
             **options,
         )
         findings = result.findings
     else:
-        if score is not None or own is not None:
-            raise CJEError("--score and --own belong to one model, but two are compared",
+        if score is not None or own is not None or own_at_entry is not None:
+            raise CJEError("--score, --own and --own-at-entry belong to one model, but two are compared",
                            hint="leave them out, or check one model at a time")  # fmt: skip
         result = compare_survival(
             models[names[0]], models[names[1]], y, grid, names=(names[0], names[1]), **options

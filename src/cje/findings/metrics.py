@@ -123,4 +123,15 @@ CURVE_ENDS_EARLY = Rule(
     "predict over a grid that reaches the last observed time, or read O/E at a horizon",
     "The model's predictions end before the follow-up does.",
 )
+CURVE_TOO_COARSE = Rule(
+    "curve-too-coarse",
+    "the predicted curves have too few times, or end too early, for O/E at the subjects' own times: "
+    "reading them as steps or interpolating their hazard changes the expected events by "
+    "{difference:.0%}",
+    "predict over all observed times, or pass survival_at_own_time=; O/E at a horizon is not "
+    "affected",
+    "Predictions at a few times do not say what is expected by each subject's own time.",
+    (Severity.INFO,),
+    thresholds={"difference": 0.1},
+)
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))

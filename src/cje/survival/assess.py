@@ -165,6 +165,7 @@ def survival_report(
     times: Any = ...,
     risk_scores: Any = ...,
     survival_at_own_time: Any = ...,
+    survival_at_entry: Any = ...,
     cause: int | None = ...,
     entry: Any = ...,
     sample_weight: Any = ...,
@@ -180,6 +181,7 @@ def survival_report(
     times: Any = None,
     risk_scores: Any = None,
     survival_at_own_time: Any = None,
+    survival_at_entry: Any = None,
     cause: int | None = None,
     entry: Any = None,
     sample_weight: Any = None,
@@ -207,8 +209,9 @@ def survival_report(
     risk_scores : array (n,), optional
         Risk on the log-hazard scale, for the slope and C. Default: :math:`\log(-\log\hat S)` at
         each horizon (for C at the last one).
-    survival_at_own_time : array (n,), optional
-        For O/E at the subjects' own times, where `predictions` are not curves.
+    survival_at_own_time, survival_at_entry : array (n,), optional
+        For O/E at the subjects' own times, where `predictions` are not curves; the second under
+        delayed entry.
     cause : int, optional
         Code of the event of interest; other codes above 0 are competing events.
     entry, sample_weight, groups : arrays (n,), optional
@@ -256,8 +259,8 @@ def survival_report(
     if sample.competing is not None:
         codes[sample.competing] = 2
     judge = _Judge(sample, codes, options, level)
-    own = _own_survival(read, predictions, sample, grid, times, survival_at_own_time)
-    judge.overall(own, read, risk_scores)
+    given = (survival_at_own_time, survival_at_entry)
+    judge.overall(_own_survival(read, predictions, sample, grid, times, given), read, risk_scores)
     views = tuple(judge.horizon(float(t), read.at[:, j], risk_scores) for j, t in enumerate(grid))
     rivals = 0 if sample.competing is None else int(sample.competing.sum())
     return SurvivalReport(tuple(judge.metrics), views, judge.omitted, len(sample),
@@ -266,17 +269,32 @@ def survival_report(
 
 def _own_survival(
     read: Predictions, predictions: Any, sample: SurvivalSample, grid: FloatArray, times: Any,
-    given: Any,
-) -> tuple[FloatArray, FloatArray | None] | None:  # fmt: skip
-    """Survival at each subject's own time and entry, where the predictions say it."""
-    if given is not None:
-        own = check_probabilities("survival_at_own_time", given, n=len(sample))
-        return None if sample.entry is not None else (own, None)
-    if read.own is None or sample.competing is not None:
-        return None  # one minus an incidence is not exp(-H) of the cause-specific hazard
+    given: tuple[Any, Any],
+) -> tuple[FloatArray, FloatArray | None] | str:  # fmt: skip
+    """Survival at each subject's own time and entry, or why they are not known."""
+    if given[0] is not None:
+        own = check_probabilities("survival_at_own_time", given[0], n=len(sample))
+        if sample.entry is None:
+            return own, None
+        if given[1] is None:
+            return "under delayed entry it needs survival at entry too (survival_at_entry=, --own-at-entry)"
+        return own, check_probabilities("survival_at_entry", given[1], n=len(sample))
+    if sample.competing is not None:  # one minus an incidence is not exp(-H) of a hazard
+        return (
+            "with competing events it needs survival at own times from the cause-specific hazard "
+            "(survival_at_own_time=, --own)"
+        )
+    if read.own is None:
+        return (
+            "it needs predicted curves over all observed times, or survival at each subject's own "
+            "time (survival_at_own_time=, --own)"
+        )
     if sample.entry is None:
         return read.own, None
-    return read.own, read_predictions(predictions, sample.entry, grid, times).own
+    begin = read_predictions(predictions, sample.entry, grid, times).own
+    if begin is None:
+        return "the predicted curves have too few times before the entries"
+    return read.own, begin
 
 
 class _Judge:
@@ -293,12 +311,14 @@ class _Judge:
         self.omitted: dict[str, str] = {}
 
     def overall(
-        self, own: tuple[FloatArray, FloatArray | None] | None, read: Predictions, scores: Any
+        self, own: tuple[FloatArray, FloatArray | None] | str, read: Predictions, scores: Any
     ) -> None:
         """O/E at own times and, where scores are given, one slope; C."""
         s = self.sample
         weights = {k: self.options[k] for k in ("sample_weight", "groups", "level")}
-        if own is not None:
+        if isinstance(own, str):
+            self.omitted["O/E"] = own
+        else:
             self._add("O/E", lambda: calibration_in_the_large(
                 own[0], s.event, survival_at_entry=own[1], **weights))  # fmt: skip
         if scores is not None:

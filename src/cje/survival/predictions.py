@@ -14,16 +14,23 @@ import numpy as np
 from cje.checks import check_probabilities, finite_array
 from cje.errors import CJEError
 from cje.findings import Finding
-from cje.findings.metrics import CURVE_ENDS_EARLY
-from cje.kernels.arrays import FloatArray
+from cje.findings.metrics import CURVE_ENDS_EARLY, CURVE_TOO_COARSE
+from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.kaplan_meier import StepFunction
+from cje.survival.sample import interval_censored
 
 __all__ = ["FollowUp", "Predictions", "read_follow_up", "read_predictions"]
 
 TIME_NAMES = ("time", "t", "duration", "durations", "event_time", "event_times", "stop", "tstop")
 EVENT_NAMES = ("event", "e", "status", "delta", "observed", "event_indicator", "event_indicators")
+# Two times per row, as survfit and icenReg in R, lifelines and scikit-survival's users name them.
+INTERVAL_NAMES = (
+    ("time", "time2"), ("lower", "upper"), ("left", "right"), ("l", "r"),
+    ("lower_bound", "upper_bound"),
+)  # fmt: skip
 ENTRY_NAMES = ("entry", "start", "tstart", "entry_time")
 _ROUNDING = 1e-6  # of float32 models
+_LEAST_SURVIVAL = 1e-12  # has a finite hazard
 
 
 class FollowUp(NamedTuple):
@@ -77,6 +84,10 @@ def _structured(y: Any, names: tuple[str, ...]) -> FollowUp:
 
 def _columns(y: Any) -> FollowUp:
     present = list(y.keys()) if isinstance(y, Mapping) else list(y.columns)
+    lower = {str(name).lower() for name in present}
+    for pair in INTERVAL_NAMES:
+        if lower.issuperset(pair):
+            raise interval_censored(f"y has the columns {pair[0]} and {pair[1]}", "y", present)
     found = []
     for wanted in (TIME_NAMES, EVENT_NAMES, ENTRY_NAMES):
         hits = [name for name in present if str(name).lower() in wanted]
@@ -233,8 +244,35 @@ def _read_curves(
     padded = np.column_stack((np.ones(len(matrix)), matrix))
     at = padded[:, np.searchsorted(grid, horizons, side="right")]
     column = np.searchsorted(grid, own_time, side="right")
+    own = padded[np.arange(len(matrix)), column]
+    coarse = _step_error(padded, grid, own_time, column)
+    if coarse > CURVE_TOO_COARSE.thresholds["difference"]:
+        return Predictions(at, None, (CURVE_TOO_COARSE.finding(difference=coarse),))
     beyond = int((own_time > grid[-1]).sum())
-    return Predictions(at, padded[np.arange(len(matrix)), column], _beyond(beyond, grid[-1]))
+    return Predictions(at, own, _beyond(beyond, grid[-1]))
+
+
+def _step_error(
+    padded: FloatArray, grid: FloatArray, own_time: FloatArray, column: IntArray
+) -> float:
+    """By how much interpolating the cumulative hazard changes the expected events, as a share.
+
+    Beyond the last time the hazard goes on at its mean. Zero at times of the grid; small where the
+    grid holds the training events, as fitted models return it; large where it holds a few horizons.
+    """
+    knots = np.concatenate(([min(0.0, float(grid[0]))], grid))
+    inside = column < len(grid)
+    rows, after = np.flatnonzero(inside), column[inside] + 1
+    hazard = -np.log(np.maximum(padded, _LEAST_SURVIVAL))
+    before = hazard[rows, after - 1]
+    gap = knots[after] - knots[after - 1]
+    part = (own_time[rows] - knots[after - 1]) / np.where(gap > 0, gap, 1.0)
+    more = float((part * (hazard[rows, after] - before)).sum())
+    late = np.flatnonzero(own_time > grid[-1])
+    if grid[-1] > 0:
+        more += float((hazard[late, -1] * (own_time[late] / grid[-1] - 1.0)).sum())
+    steps = float(hazard[np.arange(len(padded)), column].sum())
+    return more / (steps + more) if more > 0.0 else 0.0
 
 
 def _read_steps(steps: list[Any], own_time: FloatArray, horizons: FloatArray) -> Predictions:

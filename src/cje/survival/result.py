@@ -104,7 +104,7 @@ class MetricEstimate:
 
     def __str__(self) -> str:
         low, high = self.interval
-        head = f"{self.name}: {self.value:.4g} ({self.interval.level:.0%} {low:.4g} to {high:.4g})"
+        head = f"{self.label}: {self.value:.4g} ({self.interval.level:.0%} {low:.4g} to {high:.4g})"
         return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
 
     def to_dict(self) -> dict[str, Any]:

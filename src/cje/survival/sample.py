@@ -135,16 +135,11 @@ def split_causes(
     if cause is None:
         bad = np.flatnonzero((array != 0) & (array != 1))
         if len(bad):
-            code = float(array[bad[0]])
-            whole = code > 1 and code == int(code)
             raise CJEError(
                 "event_indicators must be 0 (censored) or 1 (event)",
                 where=f"row {bad[0]}",
-                value=code,
-                hint="if the other codes are competing events, name the event of interest with "
-                "cause=1; do not recode them as censored, which overstates the observed risk"
-                if whole
-                else "pass 0 and 1, or one integer per kind of event together with cause=",
+                value=float(array[bad[0]]),
+                hint=_codes_hint(array, float(array[bad[0]])),
             )
         return np.asarray(array == 1), None
     wanted = check_whole_number("cause", cause)
@@ -156,6 +151,19 @@ def split_causes(
     )
     competing = (array != 0) & (array != wanted)
     return np.asarray(array == wanted), competing if competing.any() else None
+
+
+def _codes_hint(codes: FloatArray, bad: float) -> str:
+    """What other codes than 0 and 1 probably mean."""
+    if bad <= 1 or bad != int(bad):
+        return "pass 0 and 1, or one integer per kind of event together with cause="
+    hint = (
+        "if the other codes are competing events, name the event of interest with cause=1; do not "
+        "recode them as censored, which overstates the observed risk"
+    )
+    if set(np.unique(codes)) <= {1.0, 2.0}:
+        return f"if 1 means censored and 2 event, as R's Surv reads them, subtract 1; {hint}"
+    return hint
 
 
 def check_scores(values: ArrayLike, n: int) -> tuple[FloatArray, float]:
@@ -234,14 +242,19 @@ def _refuse_intervals(event_times: ArrayLike) -> None:
     """Two times per row mean interval censoring, or an entry in the wrong argument."""
     shape = np.shape(float_array("event_times", event_times))
     if len(shape) == 2 and shape[1] == 2:
-        raise CJEError(
-            "event_times has two columns: interval-censored times are not supported, every "
-            "metric here needs an exact or a right-censored time per row",
-            where="event_times",
-            value=shape,
-            hint="if the first column is the time of entry, pass it as entry= and the second as "
-            "event_times; for intervals use a method made for them (icenReg in R)",
-        )
+        raise interval_censored("event_times has two columns", "event_times", shape)
+
+
+def interval_censored(what: str, where: str, value: Any) -> CJEError:
+    """The refusal of two times per row."""
+    return CJEError(
+        f"{what}: interval-censored times are not supported, every metric here needs an exact or "
+        "a right-censored time per row",
+        where=where,
+        value=value,
+        hint="if the first column is the time of entry, pass it as entry= and the second as the "
+        "time; for intervals use a method made for them (icenReg in R)",
+    )
 
 
 def censoring_reference(
