@@ -3,7 +3,8 @@
 Makes the peers' environments, runs every module in a process of its own under a time limit, and
 writes `RESULTS.md` and `results.json`. A peer that does not install and a module that fails are
 rows of the result, never silence. Without names all modules run; `--page` only rewrites the page.
-`--record FILE` keeps what a module measured on another machine and wrote with ``--out``.
+`--record FILE` keeps what a module measured on another machine and wrote with ``--out``. `--check`
+prints what got worse since the last record, and which records are older than their code.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import results
+from benchmarks import check, results
 from benchmarks.environments import ROOT, make_environments
 
 # Seconds a module may take: quick, full. The coverage studies are hours at full size by design.
@@ -67,6 +68,7 @@ def main() -> int:
     """Run what was asked; exit status 1 where a module or an environment failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repetitions")
+    parser.add_argument("--check", action="store_true", help="compare with the last record")
     parser.add_argument("--page", action="store_true", help="rewrite RESULTS.md only")
     parser.add_argument("--record", type=Path, help="keep a record made on another machine")
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # the child's answer
@@ -79,6 +81,8 @@ def main() -> int:
         rows = importlib.import_module(f"benchmarks.{chosen.names[0]}").run(chosen.quick)
         chosen.rows.write_text(json.dumps([results.plain(row) for row in rows]), encoding="utf-8")
         return 0
+    if chosen.check:
+        return check.report()
     if chosen.page:
         results.write_page(results.load())
         return 0
