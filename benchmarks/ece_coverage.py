@@ -156,9 +156,7 @@ def multiclass_study(
             yield _row(name, f"{model}, n={n}, K={k}", result, truth)
 
 
-def noisy_map_study(
-    n: int, n_reps: int, k: int = 4, seed: int = SEED
-) -> Iterator[dict[str, Any]]:
+def noisy_map_study(n: int, n_reps: int, k: int = 4, seed: int = SEED) -> Iterator[dict[str, Any]]:
     """Top-label ECE where each cell's gap is noise of the size that a fitted map leaves.
 
     The gap's standard deviation is that of a mean of as many rows as the cell holds, or twice it;

@@ -104,8 +104,7 @@ class Assessment:
         return (
             f"{self.metric} = {self.value:.4f}, {self.interval.level:.0%} interval "
             f"[{low:.4f}, {high:.4f}]; a calibrated model would score {self.null.mean:.4f} "
-            f"on {rows} (p = {self.null.p_value:.3g})"
-            + (f"; {self.remark}" if self.remark else "")
+            f"on {rows} (p = {self.null.p_value:.3g})" + (f"; {self.remark}" if self.remark else "")
         )
 
 
