@@ -20,8 +20,6 @@ from cje.survival.result import MetricEstimate, Spread, spread_of
 
 __all__ = ["MetricDifference", "SurvivalComparison", "compare_survival", "paired_difference"]
 
-_ROUNDING = 1e-9  # far above that of a fit, far below what could matter
-
 
 @dataclass(frozen=True)
 class MetricDifference:
@@ -122,9 +120,6 @@ def paired_difference(
     spread = spread_of(both.components[0].matrix[:, 0])
     if first.clustered:
         spread = Spread(spread.se, float(len(a) - 1), spread.influence)
-    unit = _ROUNDING * max(1.0, abs(first.value))
-    if spread.se <= unit and abs(value) <= unit:  # equal but for rounding, as of equal ranks
-        value, spread = 0.0, Spread(0.0, spread.df, np.zeros_like(spread.influence))
     reach = spread.reach(level)
     up, down = (float(m.details.get("folding_bias", 0.0)) for m in (second, first))
     interval = Interval(value - reach - down, value + reach + up, level, "paired")
