@@ -156,6 +156,36 @@ def multiclass_study(
             yield _row(name, f"{model}, n={n}, K={k}", result, truth)
 
 
+def noisy_map_study(n: int, n_reps: int, k: int = 4, seed: int = SEED) -> Iterator[dict[str, Any]]:
+    """Top-label ECE where each cell's gap is noise of the size that a fitted map leaves.
+
+    The gap's standard deviation is that of a mean of as many rows as the cell holds, or twice it;
+    normal, or always of that size with a random sign: the patterns whose noise hides most.
+    """
+    bins = 15
+    for factor in (1.0, 2.0):
+        for law in ("normal", "even"):
+
+            def draw(rng: Any, factor: float = factor, law: str = law) -> Any:
+                score = softmax(2.0 * rng.standard_normal((n, k)), axis=1)
+                top, sure = score.argmax(axis=1), score.max(axis=1)
+                cell = top * bins + np.minimum((sure * bins).astype(int), bins - 1)
+                size = factor * np.sqrt(0.2 / np.maximum(np.bincount(cell, minlength=bins * k), 1))
+                sign = rng.standard_normal(bins * k)
+                gap = size * (sign if law == "normal" else np.sign(sign))
+                right = np.clip(sure + gap[cell], 0.0, 1.0)
+                score *= ((1.0 - right) / (1.0 - sure))[:, None]
+                score[np.arange(n), top] = right  # the distribution of the label
+                y, p = _drawn(score, rng), np.zeros((n, k))
+                p[np.arange(n), top] = sure  # the prediction: the top class alone
+                return y, p, score
+
+            rng = np.random.default_rng(seed)
+            result = _count("top-label ece", c.top_label_ece, {}, draw, None, n_reps, rng)
+            case = f"a map's noise x {factor:g}, {law}, n={n}, K={k}"
+            yield _row("top-label ece", case, result, None)
+
+
 def _row(name: str, case: str, result: Any, truth: float | None) -> dict[str, Any]:
     below, above, low, high, ratio = result
     target = "the sample's own" if truth is None else f"{truth:.4f}"
@@ -195,6 +225,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
     for n, n_reps, many in ((500, 100, 100),) if quick else ((100, 250, 2000), (1000, 250, 2000)):
         rows += binary_study(n, many, [name for name in BINARY if name in ABSOLUTE], SEED)
         rows += multiclass_study(n, many, [k for k in MULTICLASS if k in ABSOLUTE], seed=SEED)
+        rows += noisy_map_study(n, many)
         rows += binary_study(n, n_reps, fast)
         rows += binary_study(n, max(n_reps // 4, 50), ["ece equal-mass"])
         rows += binary_study(n, max(n_reps // 4, 40), ["smooth ece"])

@@ -39,7 +39,8 @@ def test_copies_of_rows_in_clusters_say_what_the_rows_alone_do(metric):
     if metric is not c.maximum_calibration_error:
         assert clustered.interval.width > 0.75 * plain.interval.width
     if metric is not c.spiegelhalter_z:  # whose unit is the standard deviation itself
-        assert clustered.interval.width > 1.2 * naive.interval.width
+        wrongly_sure = naive.null.p_value < 0.05 < clustered.null.p_value
+        assert wrongly_sure or clustered.interval.width > 1.2 * naive.interval.width
     assert clustered.clusters == 400
     if metric is not c.corp_discrimination:
         assert clustered.null.p_value > 0.01

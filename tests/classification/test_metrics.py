@@ -266,7 +266,7 @@ def test_debiased_ece_takes_away_half_of_a_perfect_models_error_and_little_of_a_
         ([0, 2], [0.5, 0.6], "0 and 1"),
         ([0, np.nan], [0.5, 0.6], "0 and 1"),
         ([0, 1], [[0.5, 0.5], [0.1, 0.9]], "one-dimensional"),
-        (["a", "b"], [0.5, 0.6], "must hold numbers"),
+        (["a", "b"], [0.5, 0.6], "pos_label"),
     ],
 )
 def test_binary_metrics_refuse_bad_input(metric, y, p, words):

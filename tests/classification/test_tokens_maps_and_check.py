@@ -149,7 +149,9 @@ def test_the_command_prints_metrics_classes_and_findings_and_writes_map_and_page
     assert "[warning] top label ece is" in done.output
     assert all(name in done.output for name in names)
     assert c.RecalibrationMap.load(saved).labels == ["low", "medium", "high"]
-    assert "Predicted classes" in page.read_text(encoding="utf-8")
+    written = page.read_text(encoding="utf-8")
+    for title in ("Predicted classes", "Subgroups: top label ece", "Findings"):
+        assert title in written
 
 
 def test_a_pair_and_a_probability_are_read_too(tmp_path):

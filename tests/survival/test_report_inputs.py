@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cje.errors import CJEError
-from cje.survival import integrated_calibration_index, survival_report
+from cje.survival import compare_survival, integrated_calibration_index, survival_report
 from cje.survival.in_the_large import calibration_in_the_large
 
 
@@ -72,3 +72,12 @@ def test_one_metric_printed_at_two_horizons_can_be_told_apart() -> None:
         for t in (0.5, 1.0)
     }
     assert rows == {"ICI at 0.5", "ICI at 1"}
+
+
+def test_two_models_of_equal_ranks_do_not_differ_by_rounding() -> None:
+    hazard, time, event = _exponential()
+    good = np.exp(-hazard)
+    result = compare_survival(good, good**1.4, (time, event), [1.0])
+    slope = next(d for d in result.differences if d.name == "calibration slope at 1")
+    assert (slope.value, slope.p_value, *slope.interval) == (0.0, 1.0, 0.0, 0.0)
+    assert "-0.0000" not in str(result)

@@ -142,10 +142,10 @@ def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
         raise CJEError(f"{name} is empty: there is nothing to assess")
     if array.dtype.kind in "biuf":
         return array
-    if name == "y_true" and array.dtype.kind in "US":
+    if name == "y_true" and isinstance(array[0], str):
         raise CJEError(
             "y_true must hold 0 and 1 only", value=str(array[0]),
-            hint="name the label that counts as 1 with pos_label=...",
+            hint="name the label that counts as 1: pos_label=... (--pos-label)",
         )  # fmt: skip
     return float_array(name, array)
 

@@ -89,7 +89,10 @@ class ClassifierCheck:
 
     def report(self) -> Report:
         """The check as a page."""
-        return classification_report(self.assessments, self.curves, classes=self.classes)
+        return classification_report(
+            self.assessments, self.curves, classes=self.classes, subgroups=self.subgroups,
+            findings=self.findings,
+        )  # fmt: skip
 
 
 def check_predictions(

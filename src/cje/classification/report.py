@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cje.classification.assessment import Assessment
-from cje.classification.subgroups import ClassRow
+from cje.classification.subgroups import ClassRow, SubgroupAssessment
 from cje.errors import CJEError
+from cje.findings import Finding
 from cje.inference import CalibrationCurve
-from cje.report import Answer, CurvePart, Part, Report, Section, Table
-from cje.report.wording import interval, number, p_value
+from cje.inference.intervals import Interval
+from cje.report import Answer, CurvePart, FindingsPart, Part, Report, Section, Table
+from cje.report.wording import fixed, interval, number, p_value
 
 __all__ = ["classification_report"]
 
 _MOST_CURVES = 24
+_DECIMALS = 4
 
 
 def classification_report(
@@ -21,6 +24,8 @@ def classification_report(
     curves: Mapping[str, CalibrationCurve] | None = None,
     *,
     classes: Sequence[ClassRow] = (),
+    subgroups: SubgroupAssessment | None = None,
+    findings: Sequence[Finding] = (),
     title: str = "Classifier calibration",
     subtitle: str = "",
 ) -> Report:
@@ -34,6 +39,10 @@ def classification_report(
         From `calibration_curve`, `confidence_curve` or `top_label_curves`.
     classes : sequence of ClassRow, optional
         From `class_table`.
+    subgroups : SubgroupAssessment, optional
+        From `assess_subgroups`.
+    findings : sequence of Finding
+        Listed after the tables.
     title, subtitle : str
 
     Examples
@@ -54,6 +63,10 @@ def classification_report(
     parts: list[Part] = [_table(assessments)]
     if classes:
         parts.append(_class_part(classes))
+    if subgroups is not None:
+        parts.append(_subgroup_part(subgroups))
+    if findings:
+        parts.append(FindingsPart("Findings", tuple(findings)))
     drawn = list((curves or {}).items())
     if drawn:
         shown = tuple(
@@ -75,9 +88,9 @@ def _table(assessments: Sequence[Assessment]) -> Table:
     rows = tuple(
         (
             a.metric.replace("_", " "),
-            number(a.value),
-            interval(*a.interval),
-            number(a.null.mean),
+            fixed(a.value, _DECIMALS),
+            _between(a.interval),
+            fixed(a.null.mean, _DECIMALS),
             p_value(a.null.p_value),
             f"{a.n:,}",
         )
@@ -100,11 +113,11 @@ def _class_part(classes: Sequence[ClassRow]) -> Table:
         (
             str(row.label),
             f"{row.count:,}",
-            number(row.accuracy),
-            interval(*row.accuracy_interval),
-            number(row.confidence),
-            number(row.ece),
-            interval(*row.ece_interval),
+            fixed(row.accuracy, _DECIMALS),
+            _between(row.accuracy_interval),
+            fixed(row.confidence, _DECIMALS),
+            fixed(row.ece, _DECIMALS),
+            _between(row.ece_interval),
         )
         for row in classes
     )
@@ -115,6 +128,32 @@ def _class_part(classes: Sequence[ClassRow]) -> Table:
         frozenset(range(1, 7)),
         "Intervals of single classes, not adjusted for their number.",
     )
+
+
+def _subgroup_part(subgroups: SubgroupAssessment) -> Table:
+    rows = tuple(
+        (
+            str(name),
+            f"{part.n:,}",
+            fixed(part.value, _DECIMALS),
+            _between(part.interval),
+            fixed(part.null.mean, _DECIMALS),
+            p_value(subgroups.adjusted[name]),
+        )
+        for name, part in subgroups.parts.items()
+    )
+    metric = next(iter(subgroups.parts.values())).metric.replace("_", " ")
+    return Table(
+        f"Subgroups: {metric}",
+        ("subgroup", "rows", "value", "interval", "a calibrated model", "adjusted test"),
+        rows,
+        frozenset(range(1, 6)),
+        "The intervals hold together; p-values are adjusted for the number of subgroups (Holm).",
+    )
+
+
+def _between(limits: Interval) -> str:
+    return f"{fixed(limits.low, _DECIMALS)} to {fixed(limits.high, _DECIMALS)}"
 
 
 def _answer(assessments: Sequence[Assessment]) -> Answer:

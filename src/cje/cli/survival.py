@@ -95,8 +95,10 @@ def check(
         findings = result.findings
     else:
         if score is not None or own is not None or own_at_entry is not None:
-            raise CJEError("--score, --own and --own-at-entry belong to one model, but two are compared",
-                           hint="leave them out, or check one model at a time")  # fmt: skip
+            raise CJEError(
+                "--score, --own and --own-at-entry belong to one model, but two are compared",
+                hint="leave them out, or check one model at a time",
+            )
         result = compare_survival(
             models[names[0]], models[names[1]], y, grid, names=(names[0], names[1]), **options
         )

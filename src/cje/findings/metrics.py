@@ -125,8 +125,8 @@ CURVE_ENDS_EARLY = Rule(
 )
 CURVE_TOO_COARSE = Rule(
     "curve-too-coarse",
-    "the predicted curves have too few times, or end too early, for O/E at the subjects' own times: "
-    "reading them as steps or interpolating their hazard changes the expected events by "
+    "the predicted curves have too few times, or end too early, for O/E at the subjects' own "
+    "times: reading them as steps or interpolating their hazard changes the expected events by "
     "{difference:.0%}",
     "predict over all observed times, or pass survival_at_own_time=; O/E at a horizon is not "
     "affected",

@@ -277,7 +277,10 @@ def _own_survival(
         if sample.entry is None:
             return own, None
         if given[1] is None:
-            return "under delayed entry it needs survival at entry too (survival_at_entry=, --own-at-entry)"
+            return (
+                "under delayed entry it needs survival at entry too (survival_at_entry=, "
+                "--own-at-entry)"
+            )
         return own, check_probabilities("survival_at_entry", given[1], n=len(sample))
     if sample.competing is not None:  # one minus an incidence is not exp(-H) of a hazard
         return (
