@@ -14,6 +14,7 @@ from cje.cli.demo import demo
 from cje.cli.doctor import doctor
 from cje.cli.drift import drift
 from cje.cli.ending import run_to_the_end
+from cje.cli.examples import epilog
 from cje.cli.exit_codes import error_code
 from cje.cli.findings import findings
 from cje.cli.gate import gate
@@ -30,7 +31,6 @@ app = typer.Typer(
     name="cje",
     help="Is the new model better, by how much, and how sure are we?",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -70,6 +70,9 @@ app.command()(validate)
 app.add_typer(labels_app, name="labels")
 app.add_typer(survival_app, name="survival")
 app.add_typer(classifier_app, name="classifier")
+
+for command in app.registered_commands:
+    command.epilog = epilog(getattr(command.callback, "__name__", ""))
 
 # Typer carries its own copy of click in newer releases and imports click in older ones: the base of
 # its errors is found through one it exports.

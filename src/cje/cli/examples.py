@@ -1,0 +1,39 @@
+"""Examples at the end of `cje COMMAND --help`: the command lines people type most."""
+
+from __future__ import annotations
+
+__all__ = ["EXAMPLES", "epilog"]
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "analyze": (
+        "cje analyze evals.csv --baseline prod",
+        "cje analyze prod.csv cand.csv --baseline prod --report report.html",
+        "cje analyze evals.xlsx --sheet results --field judge_score=gpt4 --field label=human",
+        "cje analyze fresh_draws/ --logged logged.jsonl --estimator stacked-dr",
+    ),
+    "convert": ("cje convert export.xlsx evals.parquet",),
+    "demo": ("cje demo --out demo",),
+    "doctor": ("cje doctor evals.csv", "cje doctor logged.jsonl --field label=human.rating"),
+    "drift": ("cje drift last_month.csv today.csv --on id",),
+    "findings": ("cje findings",),
+    "gate": (
+        "cje gate evals.csv --baseline prod --candidate cand",
+        "cje gate evals.csv --baseline prod --candidate cand --margin 0.02 --markdown gate.md",
+    ),
+    "label": (
+        "cje label evals.csv --count 100",
+        "cje label evals.csv --baseline prod --candidate cand --count 200 --scale 1-5",
+    ),
+    "monitor": ("cje monitor evals.csv --time date",),
+    "plan": ("cje plan evals.csv --detect 0.05",),
+    "run": ("cje run config.yaml",),
+    "resume": ("cje resume config.yaml",),
+    "show": ("cje show result.json --report report.html",),
+    "status": ("cje status config.yaml",),
+    "validate": ("cje validate config.yaml",),
+}
+
+
+def epilog(command: str) -> str:
+    r"""The examples of a command as one block; ``\b`` keeps its lines apart."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in EXAMPLES.get(command, ()))])
