@@ -14,6 +14,7 @@ from cje.policies import (
     identical_weights_canary,
     inside_token_canary,
     replicate_noise_canary,
+    scoring_noise_canary,
     self_ratio_canary,
 )
 
@@ -105,3 +106,21 @@ def test_noise_beyond_any_number_is_an_error_that_names_one() -> None:
     found = replicate_noise_canary([[0.0, 1e6], [0.0, -1e6]])
     assert found is not None
     assert "inf" not in found.message
+
+
+def test_noise_that_is_not_small_against_the_log_ratios_is_reported_with_its_bias():
+    rng = np.random.default_rng(0)
+    ratios = rng.normal(0.0, 0.3, 4000)
+    base = rng.normal(-50.0, 5.0, 4000)
+    pairs = base[:, None] + rng.normal(0.0, 0.1, (4000, 2))
+    found = scoring_noise_canary(pairs, ratios)
+    assert found is not None
+    assert found.details["noise"] == pytest.approx(0.1 * 2**0.5, rel=0.05)
+    # The factor is the mean weight of policies that do not differ, each scored with this noise.
+    noise = rng.normal(0.0, 0.1, (2, 10**6))
+    weights = np.exp(noise[0] - noise[1])
+    assert found.details["factor"] == pytest.approx(weights.mean(), abs=2e-3)
+    assert scoring_noise_canary(pairs * [1, 0] + pairs[:, :1] * [0, 1], ratios) is None
+    alike = scoring_noise_canary(pairs, np.zeros(10))
+    assert alike is not None
+    assert str(alike.severity) == "refuse"

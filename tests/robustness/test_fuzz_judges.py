@@ -82,6 +82,7 @@ def test_canaries(data: Any, n: int) -> None:
     holds_rule(lambda: str(policies.self_ratio_canary(logged, again)))
     holds_rule(lambda: str(policies.generated_vs_rescored_canary(logged, again, np.ones(n))))
     holds_rule(lambda: str(policies.replicate_noise_canary([logged, again])))
+    holds_rule(lambda: str(policies.scoring_noise_canary([logged, again], logged)))
     holds_rule(lambda: str(policies.inside_token_canary(logged)))
     holds_rule(lambda: str(policies.identical_weights_canary(logged, [again], ["a"], [True])))
 
@@ -94,6 +95,7 @@ def test_canaries_of_sound_columns(data: Any, n: int) -> None:
     holds_rule(lambda: str(policies.self_ratio_canary(logged, again)))
     holds_rule(lambda: str(policies.generated_vs_rescored_canary(logged, again, np.ones(n))))
     holds_rule(lambda: str(policies.replicate_noise_canary(table)))
+    holds_rule(lambda: str(policies.scoring_noise_canary(table, logged)))
     holds_rule(lambda: str(policies.inside_token_canary(np.arange(n) % 2)))
     holds_rule(
         lambda: str(policies.identical_weights_canary(logged, table, ["a", "b"], [True, False]))

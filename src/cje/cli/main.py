@@ -23,6 +23,7 @@ from cje.cli.labels import app as labels_app
 from cje.cli.monitor import monitor
 from cje.cli.plan import plan
 from cje.cli.run import resume, run, status, validate
+from cje.cli.score import score
 from cje.cli.show import show
 from cje.cli.survival import app as survival_app
 from cje.terminal import say
@@ -64,6 +65,7 @@ app.command()(drift)
 app.command()(plan)
 app.command()(run)
 app.command()(resume)
+app.command()(score)
 app.command()(show)
 app.command()(status)
 app.command()(validate)

@@ -65,6 +65,17 @@ REPLICATE_NOISE = Rule(
     (_WARN, _REFUSE),
     {"sd": 0.2, "refuse_sd": 1.0},
 )
+SCORING_NOISE = Rule(
+    "scoring-noise",
+    "scoring the same responses in another batch moves a log-ratio by {noise:.3g} (standard "
+    "deviation), which is {share:.0%} of the log-ratios' own {spread:.3g}; plain importance "
+    "weights are too large by a factor of about {factor:.4g}",
+    "score with batch_invariant: true or dtype: float32; self-normalised estimators cancel the "
+    "factor but keep the noise",
+    "Numerical noise is not small against what the policies differ by.",
+    (_WARN, _REFUSE),
+    {"share": 0.1, "refuse_share": 0.5},
+)
 INSIDE_TOKEN = Rule(
     "inside-token",
     "on {rows} of {n} rows one token holds the end of the prompt and the start of the response; "

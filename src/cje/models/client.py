@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from cje.errors import CJEError
 from cje.models.call_errors import BadOutputError, RetryableError
 from cje.models.endpoint import JSON, Endpoint, Usage
 from cje.models.metering import read_usage
@@ -67,6 +68,11 @@ def make_client(endpoint: Endpoint) -> Client:
         from cje.models.anthropic_client import AnthropicClient
 
         return AnthropicClient(endpoint)
+    if endpoint.protocol == "local":
+        raise CJEError(
+            f"{endpoint.label} is a model of this process, not a server",
+            hint="make its client with cje.policies.local.LocalChat and hand it over",
+        )
     from cje.models.openai_client import OpenAIClient
 
     return OpenAIClient(endpoint)

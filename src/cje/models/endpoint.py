@@ -38,6 +38,7 @@ PROVIDERS: Mapping[str, ProviderDefaults] = {
     "tgi": ProviderDefaults("http://localhost:8080/v1", None),
     "openai-compatible": ProviderDefaults(None, None),
     "anthropic": ProviderDefaults(None, "ANTHROPIC_API_KEY", "anthropic"),
+    "transformers": ProviderDefaults(None, None, "local"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -11,11 +11,28 @@ from cje.errors import CJEError
 from cje.models.endpoint import PROVIDERS, Endpoint
 from cje.models.secrets import check_base_url, check_key_variable, find_secret
 
-__all__ = ["EndpointConfig", "config_faults"]
+__all__ = ["LOCAL_PROVIDER", "EndpointConfig", "config_faults"]
+
+#: The provider that computes open weights in this process.
+LOCAL_PROVIDER = "transformers"
+_LOCAL_FIELDS = frozenset({"dtype", "device", "batch_invariant", "batch_tokens"})
 
 
 class EndpointConfig(BaseModel):
-    """Provider, model and address. Unknown fields are errors; there is no field for a key."""
+    """Provider, model and address. Unknown fields are errors; there is no field for a key.
+
+    Attributes
+    ----------
+    dtype : {"auto", "float16", "bfloat16", "float32"}
+        ``provider: transformers`` only: precision of the matrix products; the residual stream and
+        the logits are float32. ``auto``: float16 on a GPU, float32 elsewhere.
+    device : str or None
+        ``provider: transformers`` only: ``cuda:1``, ``mps``, ``cpu``; the first GPU by default.
+    batch_invariant : bool
+        ``provider: transformers`` only: a row has the same bits in every batch.
+    batch_tokens : int or None
+        ``provider: transformers`` only: tokens of one forward pass.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
     in_process: ClassVar[str] = ""  # the provider that needs no server
@@ -28,6 +45,10 @@ class EndpointConfig(BaseModel):
     revision: str | None = None
     timeout: float = Field(60.0, gt=0)
     extra_body: dict[str, Any] | None = None
+    dtype: Literal["auto", "float16", "bfloat16", "float32"] = "auto"
+    device: str | None = None
+    batch_invariant: bool = False
+    batch_tokens: int | None = Field(None, ge=1)
 
     @field_validator("provider")
     @classmethod
@@ -61,8 +82,21 @@ class EndpointConfig(BaseModel):
     def _model_named(self) -> Self:
         # The model's default belongs to the provider without a server.
         if self.provider != self.in_process and self.model in ("", self.in_process):
-            raise ValueError(f"provider {self.provider!r} needs model: the name on that server")
+            what = "a folder or a name on the hub" if self.is_local else "the name on that server"
+            raise ValueError(f"provider {self.provider!r} needs model: {what}")
         return self
+
+    @model_validator(mode="after")
+    def _local_fields(self) -> Self:
+        given = sorted(_LOCAL_FIELDS & self.model_fields_set)
+        if given and not self.is_local:
+            raise ValueError(f"{', '.join(given)}: only for provider '{LOCAL_PROVIDER}'")
+        return self
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the model's weights are computed in this process."""
+        return self.provider == LOCAL_PROVIDER
 
     def endpoint_record(self) -> Endpoint:
         """The server part."""

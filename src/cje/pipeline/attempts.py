@@ -22,6 +22,7 @@ __all__ = ["Attempts", "safe_call", "storable"]
 _IN_THE_REQUEST = frozenset(
     {
         "ambiguous_token",
+        "bad_token_id",
         "boundary_inside_token",
         "boundary_unknown",
         "content_filter",

@@ -13,7 +13,15 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from cje.terminal import console as safe_console
 from cje.terminal import safe
 
-__all__ = ["BarProgress", "LineProgress", "Moment", "NoProgress", "Reporter", "make_reporter"]
+__all__ = [
+    "BarProgress",
+    "LineProgress",
+    "Moment",
+    "NoProgress",
+    "Reporter",
+    "TokenMoment",
+    "make_reporter",
+]
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,25 @@ class Moment:
             parts.append(f"{self.concurrency} at once")
         if self.cost:
             parts.append(f"cost {self.cost:.4f}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class TokenMoment(Moment):
+    """How far scoring with a model in this process is: what counts there is tokens."""
+
+    tokens: int = 0
+    rows_here: int = 0  # rows scored in this process
+
+    def text(self, seconds: float) -> str:
+        """Rows and tokens per second, and troubles, in words."""
+        seconds = max(seconds, 1e-9)
+        rates = f"{self.rows_here / seconds:.0f} rows/s, {self.tokens / seconds:.0f} tokens/s"
+        parts = [rates]
+        if self.reused:
+            parts.append(f"{self.reused} reused")
+        if self.failed:
+            parts.append(f"{self.failed} errors")
         return ", ".join(parts)
 
 

@@ -11,6 +11,7 @@ from cje.policies.canaries import (
     identical_weights_canary,
     inside_token_canary,
     replicate_noise_canary,
+    scoring_noise_canary,
     self_ratio_canary,
 )
 from cje.policies.config import PolicyConfig, render_prompt
@@ -39,6 +40,7 @@ __all__ = [
     "make_runner",
     "render_prompt",
     "replicate_noise_canary",
+    "scoring_noise_canary",
     "self_ratio_canary",
 ]
 _HOME = {"APIPolicyRunner": "api", "Capability": "probe"}

@@ -22,6 +22,7 @@ from cje.models import (
 from cje.models.metering import read_usage
 from cje.policies.answers import Ending, Generation, LogProb
 from cje.policies.config import PolicyConfig, ScoringForm, render_prompt
+from cje.policies.event import refuse_control_text, refuse_inside_token, scored_event
 from cje.policies.probe import PROBE_CONTEXT, SAMPLING_HINT, Capability, probe, sampling_effect
 from cje.policies.scored_tokens import (
     ROUNDING,
@@ -177,34 +178,21 @@ class APIPolicyRunner:
                 hint=SAMPLING_HINT,
             )  # fmt: skip
         prompt = render_prompt(self.config, context)
-        ending = ending or ("eos" if complete else "open")
-        if ending == "unknown":
-            raise BadOutputError(
-                "the server stopped writing and did not say whether at the end of the response or "
-                "at a stop string", reason="unknown_end",
-                hint="leave 'stop' out of extra_body, or use a server that gives a stop_reason",
-            )  # fmt: skip
-        if ending == "given" and token_ids is None:
-            raise BadOutputError(
-                "the response ends with a token that only its ids hold", reason="unknown_end"
-            )
-        eos = {"eos": self.config.eos_text, "text": end_text}.get(ending) or ""
-        if token_ids is not None and ending != "text":
-            by_ids = await self._score_ids(capability.form, prompt, token_ids, eos)
+        event = scored_event(
+            self.config.eos_text, token_ids=token_ids, complete=complete, ending=ending,
+            end_text=end_text,
+        )  # fmt: skip
+        if token_ids is not None and event.by_ids:
+            by_ids = await self._score_ids(capability.form, prompt, token_ids, event.end)
             if by_ids is not None:
                 return by_ids
-            if ending == "given":
+            if event.ending == "given":
                 raise BadOutputError(
                     "the response ends with a token that only its ids hold, and the server does "
                     "not score ids", reason="unknown_end",
                 )  # fmt: skip
-        if (control := self.config.control_text_in(response)) is not None:
-            raise BadOutputError(
-                f"the response spells out the control token {control}, which a server reads as "
-                "that token and not as the text that was written", reason="control_text",
-                hint="log token ids (vLLM gives them): those are scored as they are",
-            )  # fmt: skip
-        return await self._score_text(capability.form, prompt, prompt + response + eos)
+        refuse_control_text(self.config, response)
+        return await self._score_text(capability.form, prompt, prompt + response + event.end)
 
     def log_prob(self, context: str, response: str) -> float:
         """`alog_prob` for synchronous code."""
@@ -270,13 +258,7 @@ class APIPolicyRunner:
         return self._sum(tokens, Span(len(before), len(sent), "token_ids"), answer)
 
     def _sum(self, tokens: list[ScoredToken], span: Span, answer: Mapping[str, JSON]) -> LogProb:
-        if span.boundary == "inside_token" and self.config.boundary == "refuse":
-            raise BadOutputError(
-                "one token holds the end of the prompt and the start of the response",
-                reason="boundary_inside_token",
-                hint="end the template with a character the tokeniser does not merge, log token "
-                "ids, or set boundary: token_start",
-            )
+        refuse_inside_token(self.config, span)
         value = sum_span(tokens, span)
         return LogProb(value, span.stop - span.start, span.boundary, _usage(answer, tokens))
 

@@ -15,7 +15,13 @@ from numpy.typing import ArrayLike
 from cje.checks import LARGEST, finite_array, n_rows
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
-from cje.findings.running import GENERATED_VS_RESCORED, INSIDE_TOKEN, REPLICATE_NOISE, SELF_RATIO
+from cje.findings.running import (
+    GENERATED_VS_RESCORED,
+    INSIDE_TOKEN,
+    REPLICATE_NOISE,
+    SCORING_NOISE,
+    SELF_RATIO,
+)
 from cje.findings.weights import IDENTICAL_WEIGHTS
 from cje.kernels.arrays import FloatArray
 from cje.kernels.weights import effective_sample_size
@@ -25,6 +31,7 @@ __all__ = [
     "identical_weights_canary",
     "inside_token_canary",
     "replicate_noise_canary",
+    "scoring_noise_canary",
     "self_ratio_canary",
 ]
 
@@ -118,6 +125,38 @@ def replicate_noise_canary(
         sd=sd,
         factor=float(np.exp(min(sd, 700.0))),
         details={"sd": sd, "repeats": x.shape[1]},
+    )
+
+
+def scoring_noise_canary(
+    replicates: ArrayLike, log_ratios: ArrayLike, *, max_share: float = SCORING_NOISE["share"]
+) -> Finding | None:
+    r"""Numerical noise must be small against the spread of the log-ratios.
+
+    A log-prob with noise of variance s^2 gives a log-ratio noise of variance 2 s^2, and weights
+    that are multiplied by a factor with the mean exp(s^2).
+
+    Parameters
+    ----------
+    replicates : array (n, R)
+        R repeated scores of n responses under one policy.
+    log_ratios : array (m,)
+        log p_target - log p_logging of the data.
+    """
+    x, ratios = _finite("replicates", replicates, 2), _finite("log_ratios", log_ratios, 1)
+    if x.shape[1] < 2:
+        raise CJEError("replicate noise needs at least two repeats", value=x.shape)
+    variance = float(x.var(axis=1, ddof=1).mean())
+    noise, spread = (2.0 * variance) ** 0.5, float(ratios.std())
+    if noise <= max_share * spread:
+        return None
+    share = noise / spread if spread > 0.0 else float(LARGEST)
+    return SCORING_NOISE.finding(
+        severity=_severity(share > SCORING_NOISE["refuse_share"]),
+        noise=noise,
+        spread=spread,
+        share=share,
+        factor=float(np.exp(min(variance, 700.0))),
     )
 
 

@@ -33,7 +33,8 @@ class PolicyConfig(EndpointConfig):
     ----------
     template : str
         ``raw``, ``chatml``, ``llama3``, the path of a Jinja file, or Jinja text containing
-        ``{{``. It sees ``context`` and ``system`` and ends where the response begins.
+        ``{{``. It sees ``context`` and ``system`` and ends where the response begins. ``auto``
+        (``provider: transformers``): the chat template that comes with the model, or ``raw``.
     endpoint : {"completions", "chat"}
         How responses are generated. ``chat`` lets the server render its own template; scoring
         uses `template`, and the probe compares the two.
@@ -76,7 +77,10 @@ class PolicyConfig(EndpointConfig):
 
     @model_validator(mode="after")
     def _end_of_an_own_template(self) -> Self:
-        if self.template not in _TEMPLATE_EOS and self.eos == "auto":
+        if self.template == "auto":
+            if not self.is_local:
+                raise ValueError("template 'auto' is for provider 'transformers' only")
+        elif self.template not in _TEMPLATE_EOS and self.eos == "auto":
             raise ValueError(
                 "a template of your own needs 'eos': the text of the token that ends a turn, or "
                 "null to score the response's own tokens only"

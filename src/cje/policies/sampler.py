@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cje.errors import CJEError
+from cje.errors import CJEError, require_extra
 from cje.kernels.arrays import FloatArray
 from cje.models import JSON, ModelCallError, gather_bounded, run_sync, with_retries
 from cje.policies.answers import Ending, Generation, LogProb
@@ -17,7 +17,7 @@ from cje.policies.config import PolicyConfig
 from cje.policies.ngram import NgramPolicy, read_corpus
 from cje.policies.ngram_model import NgramModel
 
-__all__ = ["MultiTargetSampler", "PolicyRunner", "make_multi_sampler", "make_runner"]
+__all__ = ["MultiTargetSampler", "Planned", "PolicyRunner", "make_multi_sampler", "make_runner"]
 
 
 class PolicyRunner(Protocol):
@@ -44,6 +44,17 @@ class PolicyRunner(Protocol):
     def identity(self) -> dict[str, JSON]: ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """A runner whose calls are answered together, in planned passes of its model."""
+
+    def score_call(self, context: str, response: str, **more: Any) -> Any: ...
+
+    def generate_call(self, context: str, *, seed: int) -> Any: ...
+
+    def answer_calls(self, calls: Sequence[Any]) -> Iterator[list[tuple[int, Any]]]: ...
 
 
 class MultiTargetSampler:
@@ -119,22 +130,47 @@ class MultiTargetSampler:
                 f"{len(contexts)} contexts but {len(responses)} responses",
                 hint="teacher forcing scores the logged responses: give one a context",
             )
-        calls = [
-            partial(self._row, i, context, response)
-            for i, (context, response) in enumerate(zip(contexts, responses, strict=True))
-        ]
-        rows = run_sync(gather_bounded(calls, self.concurrency))
-        return np.array(rows, dtype=np.float64).reshape(len(calls), self.K)
+        matrix = np.full((len(contexts), self.K), np.nan)
+        self._fill_planned(matrix, contexts, responses)
+        others = [k for k, runner in enumerate(self.runners) if not isinstance(runner, Planned)]
+        if others:
+            calls = [
+                partial(self._row, i, context, response, [self.runners[k] for k in others])
+                for i, (context, response) in enumerate(zip(contexts, responses, strict=True))
+            ]
+            rows = run_sync(gather_bounded(calls, self.concurrency))
+            matrix[:, others] = np.array(rows, dtype=np.float64).reshape(len(calls), len(others))
+        return matrix
+
+    def _fill_planned(
+        self, matrix: FloatArray, contexts: Sequence[str], responses: Sequence[str]
+    ) -> None:
+        """The columns of models in this process: one planned pass per model for all rows."""
+        runners = [(k, r) for k, r in enumerate(self.runners) if isinstance(r, Planned)]
+        places, calls = [], []
+        for k, runner in runners:
+            for row, (context, response) in enumerate(zip(contexts, responses, strict=True)):
+                places.append((row, k))
+                calls.append(runner.score_call(context, response))
+        if not calls:
+            return
+        for part in runners[0][1].answer_calls(calls):
+            for index, answer in part:
+                if isinstance(answer, ModelCallError):
+                    raise answer
+                matrix[places[index]] = answer.value
 
     def log_prob(self, contexts: Sequence[str], responses: Sequence[str]) -> FloatArray:
         """The founding document's name for `logp_matrix`; it scores given responses only."""
         return self.logp_matrix(contexts, responses)
 
-    async def _row(self, index: int, context: str, response: str) -> list[float]:
+    async def _row(
+        self, index: int, context: str, response: str, runners: Sequence[PolicyRunner]
+    ) -> list[float]:
         scored = await asyncio.gather(
             *(
                 with_retries(partial(runner.alog_prob, context, response), seed=index)
-                for runner in self.runners
+                for runner in runners
             )
         )
         return [answer.value for answer in scored]
@@ -153,8 +189,16 @@ def _check_texts(name: str, texts: Sequence[str]) -> None:
 
 
 def make_runner(config: PolicyConfig | Mapping[str, Any]) -> PolicyRunner:
-    """The runner a config describes: `NgramPolicy` in this process, or `APIPolicyRunner`."""
+    """The runner a config describes.
+
+    `NgramPolicy` or `cje.policies.local.LocalPolicy` in this process, or `APIPolicyRunner`.
+    """
     parsed = PolicyConfig.parse(config)
+    if parsed.is_local:
+        require_extra("torch", "local", "provider: transformers")
+        from cje.policies.local.runner import LocalPolicy
+
+        return LocalPolicy(parsed)
     if parsed.provider != "ngram":
         from cje.policies.api import APIPolicyRunner
 
@@ -181,7 +225,12 @@ def make_multi_sampler(
 
     A ratio of probabilities means something only if both count the same event.
     """
-    parsed = [PolicyConfig.parse(config) for config in configs]
+    runners = [make_runner(config) for config in configs]
+    # A runner's own configuration says what its tokeniser made of `auto`.
+    parsed = [
+        getattr(runner, "config", PolicyConfig.parse(config))
+        for runner, config in zip(runners, configs, strict=True)
+    ]
     for field in ("eos_text", "bos"):
         values = {config.name: getattr(config, field) for config in parsed}
         if len(set(values.values())) > 1:
@@ -189,4 +238,4 @@ def make_multi_sampler(
                 f"the policies disagree on {field.removesuffix('_text')}: {values}",
                 hint="state one EOS and BOS policy for logging and target policies alike",
             )
-    return MultiTargetSampler([make_runner(config) for config in parsed], concurrency=concurrency)
+    return MultiTargetSampler(runners, concurrency=concurrency)

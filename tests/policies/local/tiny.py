@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,18 @@ def one_by_one(made: Any, rows: list[Any], temperatures: tuple[float, ...]) -> l
 def worst(a: list[Any], b: list[Any]) -> float:
     """The largest difference of any token."""
     return max(float(np.abs(x - y).max()) for x, y in zip(a, b, strict=True))
+
+
+def trained_folders(root: Path, steps: int = 40) -> tuple[Path, Path]:
+    """Two models trained for a moment on the embedded dialogues, saved with their tokeniser."""
+    from scripts.servers.train_tiny import corpus, make_tokenizer, train
+
+    lines = corpus()
+    tokeniser = make_tokenizer(lines)
+    made = []
+    for seed in (1, 2):
+        folder = root / f"model{seed}"
+        train(lines, tokeniser, seed, steps).save_pretrained(folder)
+        tokeniser.save_pretrained(folder)
+        made.append(folder)
+    return made[0], made[1]

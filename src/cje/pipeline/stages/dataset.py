@@ -17,7 +17,7 @@ from cje.pipeline.config import DatasetConfig
 from cje.pipeline.hashing import fingerprint
 from cje.pipeline.store import CallStore
 
-__all__ = ["count_rows", "dataset_chunks", "dataset_fingerprint", "read_rows"]
+__all__ = ["count_rows", "dataset_chunks", "dataset_fingerprint", "read_records", "read_rows"]
 
 VERSION = 1
 _PARQUET_STEP = 10_000
@@ -41,7 +41,7 @@ def read_rows(config: DatasetConfig) -> Iterator[Row]:
     """Rows in file order, one per draw, each with a stable id; stops at ``limit`` contexts."""
     draws: Counter[str] = Counter()
     row_id = 0
-    for number, record in enumerate(islice(_records(config.path), config.limit), start=1):
+    for number, record in enumerate(islice(read_records(config.path), config.limit), start=1):
         where = f"{config.path}, row {number}"
         context = _text(record, config.context_field, where)
         prompt_id = _prompt_id(record, config, context, where)
@@ -134,7 +134,8 @@ def _logprob(value: Any, field: str, where: str) -> float:
     return number
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file as they are: JSON lines, CSV or Parquet."""
     reader = {
         ".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv, ".parquet": _parquet
     }.get(path.suffix.lower())  # fmt: skip

@@ -20,7 +20,7 @@ import torch
 
 from cje.policies.local.packing import IntArray, Pack
 
-__all__ = ["Attention", "blockwise", "flash_works", "join", "join_filled"]
+__all__ = ["Attention", "StepAttention", "blockwise", "flash_works", "join", "join_filled"]
 
 BLOCK = 32
 Tensor = torch.Tensor
@@ -73,7 +73,7 @@ class Attention:
         scale: float,
         joining: Callable[..., Any],
     ) -> None:
-        self._scale, self._flash, self._join = scale, flash, joining
+        self._run, self._join = _Runner(flash, scale), joining
         self._calls = [_call(None, pack.cu, None, pack.cu, True, device, flash)]
         for level in pack.levels:
             self._calls.append(
@@ -82,16 +82,23 @@ class Attention:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """q (T, heads, d), k and v (T, kv heads, d) -> (T, heads, d)."""
-        out, lse = self._one(self._calls[0], q, k, v)
+        out, lse = self._run(self._calls[0], q, k, v)
         for call in self._calls[1:]:
             at = call.queries
-            above, lse_above = self._one(call, q[at], k[call.keys], v[call.keys])
+            above, lse_above = self._run(call, q[at], k[call.keys], v[call.keys])
             joined, lse_joined = self._join(out[at], lse[at], above, lse_above)
             out[at] = joined
             lse[at] = lse_joined
         return out
 
-    def _one(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+
+class _Runner:
+    """Runs one call on the kernel that serves here."""
+
+    def __init__(self, flash: bool, scale: float) -> None:
+        self._flash, self._scale = flash, scale
+
+    def __call__(self, call: _Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Output (n, heads, d) and log normaliser (n, heads)."""
         if not self._flash:
             return blockwise(q, k, v, call.blocks, self._scale)
@@ -100,6 +107,43 @@ class Attention:
             scale=self._scale,
         )[:2]  # fmt: skip
         return out, lse.t()
+
+
+class StepAttention:
+    """One query per text: over the text's own tokens so far, then over its prompt.
+
+    Computed as `Attention` computes the same row when the text is scored.
+
+    Parameters
+    ----------
+    own : array (B,)
+        Tokens of each text so far, this one included.
+    group_cu, prompt_cu : array
+        Where the texts of each prompt begin, and where the prompts begin among the kept keys.
+    """
+
+    def __init__(
+        self,
+        own: IntArray,
+        group_cu: IntArray,
+        prompt_cu: IntArray,
+        device: torch.device,
+        *,
+        flash: bool,
+        scale: float,
+        joining: Callable[..., Any],
+    ) -> None:
+        one_each = np.arange(len(own) + 1)
+        own_cu = np.concatenate([[0], np.cumsum(own)])
+        self._own = _call(None, one_each, None, own_cu, False, device, flash)
+        self._above = _call(None, group_cu, None, prompt_cu, False, device, flash)
+        self._run, self._join = _Runner(flash, scale), joining
+
+    def __call__(self, q: Tensor, own: tuple[Tensor, Tensor], above: tuple[Tensor, Tensor]) -> Any:
+        """q (B, heads, d); keys and values of the texts, and of their prompts."""
+        mine, lse = self._run(self._own, q, *own)
+        theirs, lse_above = self._run(self._above, q, *above)
+        return self._join(mine, lse, theirs, lse_above)[0]
 
 
 def join(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> tuple[Tensor, Tensor]:

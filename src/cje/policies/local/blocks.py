@@ -10,12 +10,18 @@ import torch
 import torch.nn.functional as F
 
 from cje.policies.local.attention import Attention, flash_works, join, join_filled
+from cje.policies.local.compiling import compiled_copy
+from cje.policies.local.head import product
 from cje.policies.local.packing import Pack
 from cje.policies.local.shape import Shape
 
 __all__ = ["Block", "BlockNet", "Weights"]
 
 Tensor = torch.Tensor
+Keep = Callable[[int, Tensor, Tensor], None]
+#: Tokens of one forward pass, and of the pieces of a pass that is not full.
+BATCH_TOKENS = {"cuda": 65_536}
+PIECE = 4_096
 
 
 @dataclass
@@ -78,8 +84,9 @@ def before_attention(
     heads: int,
     dim: int,
     epsilon: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """q, k, v of (T, hidden), and which tokens are finite (an infinite key could hide silently)."""
+    check: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """q, k, v of (T, hidden) and, where asked for, which tokens are finite."""
     dtype, t = weight.dtype, x.shape[0]
     kv_heads = (weight.shape[0] // dim - heads) // 2
     y = F.linear(rms(x, norm, epsilon, dtype), weight, bias)
@@ -89,7 +96,8 @@ def before_attention(
         q = rms(q, q_norm, epsilon, torch.float32)
         k = rms(k, k_norm, epsilon, torch.float32)
     q, k = _turned(q, cos, sin).to(dtype), _turned(k, cos, sin).to(dtype)
-    return q, k, v.reshape(t, kv_heads, dim).contiguous(), torch.isfinite(y).all(-1)
+    fine = torch.isfinite(y).all(-1) if check else None
+    return q, k, v.reshape(t, kv_heads, dim).contiguous(), fine
 
 
 def after_attention(
@@ -112,6 +120,21 @@ def after_attention(
     return x + F.linear(inner, down, down_bias).float()
 
 
+def can_overflow(block: Block) -> bool:
+    """Whether a query, key or value can exceed the range of the products' precision.
+
+    A normed input has at most the length sqrt(hidden), so an output is at most that times the
+    length of its weights (Cauchy-Schwarz). An overflow elsewhere turns into NaN in the residual
+    stream, and is seen in the result; an infinite key alone can mask itself out and hide.
+    """
+    if block.qkv.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    most = (block.qkv.float() * block.norm_1).norm(dim=1).max() * block.qkv.shape[1] ** 0.5
+    if block.qkv_bias is not None:
+        most = most + block.qkv_bias.float().abs().max()
+    return not bool(most < 0.99 * torch.finfo(block.qkv.dtype).max)
+
+
 class BlockNet:
     """Hidden states of packs, and logits of hidden states.
 
@@ -123,30 +146,43 @@ class BlockNet:
         Compute token-wise parts in pieces of exactly this many tokens: one shape, one kernel, so
         that a token's bits do not depend on what it is packed with. Packs must be aligned to it.
     compiled : bool
-        Fuse what lies between the products with torch.compile.
+        Fuse what lies between the products with torch.compile. Packs must then be aligned to
+        `align`: one of `whole` tokens is computed at once, any other in pieces of `align`, so that
+        two shapes are compiled and no more.
     """
 
     def __init__(
-        self, shape: Shape, weights: Weights, *, rows: int | None = None, compiled: bool = False
+        self,
+        shape: Shape,
+        weights: Weights,
+        *,
+        rows: int | None = None,
+        compiled: bool = False,
+        whole: int = BATCH_TOKENS["cuda"],
     ) -> None:
-        self.shape, self.weights, self.rows = shape, weights, rows
+        self.shape, self.weights, self.rows, self._whole = shape, weights, rows, whole
+        self.align = rows or (PIECE if compiled else 1)
+        self._check = [can_overflow(block) for block in weights.blocks]
         self.device, self.dtype = weights.embedding.device, weights.blocks[0].qkv.dtype
         self.flash = flash_works(self.device, self.dtype, shape.head_dim)
         self.shares = True
         self._before: Callable[..., Any] = before_attention
         self._after: Callable[..., Any] = after_attention
-        self._join: Callable[..., Any] = join if self.device.type == "cuda" else join_filled
+        self.joining: Callable[..., Any] = join if self.device.type == "cuda" else join_filled
         if compiled:
-            self._before, self._after, self._join = (
-                torch.compile(f) for f in (before_attention, after_attention, join)
+            self._before, self._after = (
+                compiled_copy(f) for f in (before_attention, after_attention)
             )
+            self.joining = torch.compile(join)
         self._angles = torch.empty((0, shape.head_dim // 2), dtype=torch.float64)
 
-    def hidden(self, pack: Pack, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
-        """Normed hidden states of ``pack.head`` and, per token of the pack, whether all is finite.
+    def hidden(
+        self, pack: Pack, dtype: torch.dtype | None = None, keep: Keep | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Normed hidden states of ``pack.head``, and which tokens had finite q, k and v.
 
         With `dtype` the blocks are computed in that precision instead (their weights are converted
-        one block at a time).
+        one block at a time). `keep` receives the keys and values of every layer.
         """
         dtype = dtype or self.dtype
         flash = self.flash and dtype == self.dtype
@@ -155,33 +191,83 @@ class BlockNet:
             self.device,
             flash=flash,
             scale=self.shape.head_dim**-0.5,
-            joining=self._join,
+            joining=self.joining,
         )
         tokens = torch.from_numpy(pack.tokens).to(self.device)
         cos, sin = self._turns(torch.from_numpy(pack.positions))
         x = F.embedding(tokens, self.weights.embedding).float()
         finite = torch.ones(len(tokens), dtype=torch.bool, device=self.device)
-        for block in self._blocks(dtype):
-            x, fine = self._block(x, block, cos, sin, attend)
-            finite &= fine
-        x = x[torch.from_numpy(pack.head).to(self.device)]
-        return rms(x, self.weights.norm, self.shape.epsilon, dtype), finite
+        for number, block in enumerate(self._blocks(dtype)):
+            check = self._check[number] and dtype == self.dtype
+
+            def attend_and_keep(q: Tensor, k: Tensor, v: Tensor, number: int = number) -> Tensor:
+                if keep is not None:
+                    keep(number, k, v)
+                return attend(q, k, v)
+
+            x, fine = self._block(x, block, cos, sin, attend_and_keep, check)
+            if fine is not None:
+                finite &= fine
+        return self._last(x[torch.from_numpy(pack.head).to(self.device)], dtype), finite
+
+    def step(self, tokens: Tensor, positions: Tensor, attend: Callable[..., Tensor]) -> Tensor:
+        """Normed hidden states of one further token per text.
+
+        Parameters
+        ----------
+        tokens, positions : tensor (B,)
+        attend : callable
+            ``attend(layer, q, k, v)`` keeps the new keys and values and returns the attention.
+        """
+        n = len(tokens)
+        short = -n % (self.rows or 1)
+        tokens, positions = (F.pad(x, (0, short)) for x in (tokens, positions))
+        cos, sin = self._turns(positions)
+        x = F.embedding(tokens, self.weights.embedding).float()
+        for number, block in enumerate(self.weights.blocks):
+
+            def filled(q: Tensor, k: Tensor, v: Tensor, number: int = number) -> Tensor:
+                return F.pad(attend(number, q[:n], k[:n], v[:n]), (0, 0, 0, 0, 0, short))
+
+            x, _ = self._block(x, block, cos, sin, filled, False, few=True)
+        return self._last(x[:n], self.dtype)
+
+    def _last(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """The final norm, in pieces of one shape where bits must not depend on the batch."""
+        weight, epsilon = self.weights.norm, self.shape.epsilon
+        if self.rows is None:
+            return rms(x, weight, epsilon, dtype)
+        n = len(x)
+        x = F.pad(x, (0, 0, 0, -n % self.rows))
+        return torch.cat([rms(part, weight, epsilon, dtype) for part in torch.split(x, self.rows)])[
+            :n
+        ]
 
     def _blocks(self, dtype: torch.dtype) -> Iterator[Block]:
         for block in self.weights.blocks:
             yield block if dtype == self.dtype else block.to(dtype)
 
     def _block(
-        self, x: Tensor, block: Block, cos: Tensor, sin: Tensor, attend: Attention
-    ) -> tuple[Tensor, Tensor]:
+        self,
+        x: Tensor,
+        block: Block,
+        cos: Tensor,
+        sin: Tensor,
+        attend: Callable[[Tensor, Tensor, Tensor], Tensor],
+        check: bool,
+        few: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
         t, shape = x.shape[0], self.shape
-        step = self.rows or t
+        plain = few and self.rows is None  # a step of writing: as many tokens as texts
+        before = before_attention if plain else self._before
+        after = after_attention if plain else self._after
+        step = self.rows or (t if plain or self.align == 1 or t == self._whole else self.align)
         pieces = [slice(at, at + step) for at in range(0, t, step)]
         first = (block.norm_1, block.qkv, block.qkv_bias, block.q_norm, block.k_norm)
-        sizes = (shape.heads, shape.head_dim, shape.epsilon)
-        parts = [self._before(x[s], *first, cos[s], sin[s], *sizes) for s in pieces]
+        sizes = (shape.heads, shape.head_dim, shape.epsilon, check)
+        parts = [before(x[s], *first, cos[s], sin[s], *sizes) for s in pieces]
         q, k, v, finite = (
-            column[0] if len(column) == 1 else torch.cat(column)
+            column[0] if len(column) == 1 or column[0] is None else torch.cat(column)
             for column in zip(*parts, strict=True)
         )
         del parts
@@ -192,9 +278,9 @@ class BlockNet:
             block.down, block.down_bias, shape.epsilon,
         )  # fmt: skip
         if len(pieces) == 1:
-            return self._after(x, a, *second), finite
+            return after(x, a, *second), finite
         for s in pieces:
-            x[s] = self._after(x[s], a[s], *second)
+            x[s] = after(x[s], a[s], *second)
         return x, finite
 
     def _turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -213,6 +299,6 @@ class BlockNet:
         """(vocabulary, hidden)."""
         return self.weights.head
 
-    def finish(self, logits: Tensor) -> Tensor:
-        """What the model does to its logits after the product: nothing, in these families."""
-        return logits
+    def project(self, hidden: Tensor, weight: Tensor) -> Tensor:
+        """Float32 logits: these families do nothing to them after the product."""
+        return product(hidden, weight)

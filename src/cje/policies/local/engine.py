@@ -12,17 +12,15 @@ import torch
 from numpy.typing import NDArray
 
 from cje.errors import CJEError
-from cje.policies.local.head import Head, Sampling
+from cje.policies.local.blocks import BATCH_TOKENS
+from cje.policies.local.head import Head, Sampling, product
 from cje.policies.local.packing import Item, Pack, plan_packs
 
 __all__ = ["Counts", "Net", "Scored", "ScoringEngine"]
 
-#: Tokens of one forward pass.
-BATCH_TOKENS = {"cuda": 65_536}
 _SMALL_BATCH = 4_096
 #: Tokens of one product in batch-invariant mode.
-INVARIANT_ROWS = {"cuda": 2_048}
-_SMALL_INVARIANT = 128
+INVARIANT_ROWS = {"cuda": 2_048, "cpu": 128}
 
 
 class Net(Protocol):
@@ -31,6 +29,7 @@ class Net(Protocol):
     device: torch.device
     dtype: torch.dtype
     rows: int | None
+    align: int
     shares: bool  # whether responses can share their prompt
 
     def hidden(
@@ -39,7 +38,7 @@ class Net(Protocol):
 
     def head_weight(self) -> torch.Tensor: ...
 
-    def finish(self, logits: torch.Tensor) -> torch.Tensor: ...
+    def project(self, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,9 @@ class ScoringEngine:
         if self.batch_tokens < 1:
             raise CJEError("batch_tokens must be at least 1", value=batch_tokens)
         self.share = share_prefixes and net.shares
-        self.head = Head(net.head_weight(), net.finish, compiled=compiled)
+        # The compiled head must see a plain function, not a method with a model behind it.
+        project = product if compiled else net.project
+        self.head = Head(net.head_weight(), project, compiled=compiled)
         self.counts = Counts()
 
     @property
@@ -133,7 +134,7 @@ class ScoringEngine:
                 raise CJEError("an item needs a prompt and a response", where=f"item {number}")
         rows = self.net.rows
         return plan_packs(
-            items, batch_tokens=self.batch_tokens, align=rows or 1, share=self.share,
+            items, batch_tokens=self.batch_tokens, align=self.net.align, share=self.share,
             split_always=rows is not None and self.share,
         )  # fmt: skip
 
@@ -198,7 +199,7 @@ class ScoringEngine:
         chosen = [items[i] for i in rows]
         done = []
         packs = plan_packs(
-            chosen, batch_tokens=min(self.batch_tokens, _SMALL_BATCH), align=self.net.rows or 1,
+            chosen, batch_tokens=min(self.batch_tokens, _SMALL_BATCH), align=self.net.align,
             share=self.share, split_always=self.batch_invariant and self.share,
         )  # fmt: skip
         for pack in packs:

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
-__all__ = ["Sampling", "distribution", "response_log_probs"]
+from cje.policies.local.compiling import compiled_copy
+
+__all__ = ["Head", "Sampling", "distribution", "product"]
 
 Tensor = torch.Tensor
 #: Rows of one product with the vocabulary: 4,096 x 128,256 float32 logits are 2 GiB.
@@ -48,10 +50,10 @@ def plain_log_probs(
     weight: Tensor,
     targets: Tensor,
     inverse: tuple[float, ...],
-    finish: Callable[[Tensor], Tensor],
+    project: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
     """(temperatures, n): log softmax(logits / temperature) at the targets."""
-    logits = finish(product(hidden, weight))
+    logits = project(hidden, weight)
     picked = logits.gather(1, targets[:, None])[:, 0]
     return torch.stack([picked * b - torch.logsumexp(logits * b, -1) for b in inverse])
 
@@ -77,19 +79,21 @@ class Head:
     """Response-only log-probs of one net, for several sampling distributions at once."""
 
     def __init__(
-        self, weight: Tensor, finish: Callable[[Tensor], Tensor], *, compiled: bool = False
+        self,
+        weight: Tensor,
+        project: Callable[[Tensor, Tensor], Tensor] = product,
+        *,
+        compiled: bool = False,
     ) -> None:
-        self._weight, self._finish = weight, finish
+        self._weight, self._project = weight, project
         self.rows = chunk_rows(weight.device)
         self._plain: Callable[..., Any] = plain_log_probs
         if compiled:
-            self._plain = torch.compile(plain_log_probs)
+            self._plain = compiled_copy(plain_log_probs)
 
     def __call__(self, hidden: Tensor, targets: Tensor, samplings: Sequence[Sampling]) -> Tensor:
         """(samplings, n) log-probs of `targets`; every product has the same shape."""
         n, weight = len(hidden), self._weight
-        if hidden.dtype != weight.dtype and hidden.dtype == torch.float32:
-            weight = weight.float()
         out = hidden.new_empty((len(samplings), n), dtype=torch.float32)
         plain = [i for i, s in enumerate(samplings) if s.plain]
         inverse = tuple(1.0 / samplings[i].temperature for i in plain)
@@ -100,7 +104,7 @@ class Head:
                 h = torch.nn.functional.pad(h, (0, 0, 0, short))
                 t = torch.nn.functional.pad(t, (0, short))
             if plain:
-                values = self._plain(h, weight, t, inverse, self._finish)
+                values = self._plain(h, weight, t, inverse, self._project)
                 out[plain, at : at + self.rows] = values[:, : self.rows - short]
             for i, sampling in enumerate(samplings):
                 if not sampling.plain:
@@ -111,28 +115,22 @@ class Head:
     def _cut(self, h: Tensor, weight: Tensor, t: Tensor, sampling: Sampling) -> Tensor:
         parts = []
         for at in range(0, len(h), _SORTED_ROWS):
-            logits = self._finish(product(h[at : at + _SORTED_ROWS], weight))
+            logits = self._project(h[at : at + _SORTED_ROWS], weight)
             scores = distribution(logits, sampling)
             parts.append(scores.gather(1, t[at : at + _SORTED_ROWS, None])[:, 0])
         return torch.cat(parts)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Float32 logits of a few hidden states, in products of the same shape as when scoring."""
+    def logits(self, hidden: Tensor, *, fixed: bool = False) -> Tensor:
+        """Float32 logits of a few hidden states.
+
+        With `fixed` in products of the same shape as when scoring, so with the same bits.
+        """
+        if not fixed:
+            return self._project(hidden, self._weight)
         parts = []
         for at in range(0, len(hidden), self.rows):
             h = hidden[at : at + self.rows]
             short = self.rows - len(h)
             padded = torch.nn.functional.pad(h, (0, 0, 0, short)) if short else h
-            parts.append(self._finish(product(padded, self._weight))[: len(h)])
+            parts.append(self._project(padded, self._weight)[: len(h)])
         return torch.cat(parts)
-
-
-def response_log_probs(
-    hidden: Tensor, weight: Tensor, targets: Tensor, samplings: Sequence[Sampling]
-) -> Tensor:
-    """`Head` for one call, with logits as the product gives them."""
-    return Head(weight, _as_they_are)(hidden, targets, samplings)
-
-
-def _as_they_are(logits: Tensor) -> Tensor:
-    return logits

@@ -1,0 +1,420 @@
+"""`score_file`: log-probs of logged responses under several policies, as columns of one file.
+
+What `cje score` does. Finished scores lie in a store beside the output, keyed by model, template,
+sampling and text, so that a run that is stopped, even by ``kill -9``, resumes where it was.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from cje.data.fields import SYNONYMS
+from cje.errors import CJEError
+from cje.findings import Finding
+from cje.findings.running import ERROR_ROWS
+from cje.models import ModelCallError
+from cje.pipeline.chunks import parquet_bytes
+from cje.pipeline.config import PipelineConfig
+from cje.pipeline.disk import disk_error, write_atomically
+from cje.pipeline.hashing import CallKeys
+from cje.pipeline.lock import WorkFolderLock
+from cje.pipeline.progress import NoProgress, Reporter, TokenMoment
+from cje.pipeline.records import CallRecord
+from cje.pipeline.stages.dataset import read_records
+from cje.pipeline.store import CallStore
+from cje.policies import LogProb, PolicyConfig, make_multi_sampler, scoring_noise_canary
+from cje.policies.canaries import inside_token_canary
+
+__all__ = ["ScoredFile", "score_file"]
+
+STAGE = "score"
+WINDOW = 20_000  # calls that are planned together
+REPLICATES = 20  # rows scored again in another batch, to measure the engine's own noise
+BASE, TARGETS = "base_policy_logprob", "target_policy_logprobs"
+
+
+@dataclass(frozen=True)
+class ScoredFile:
+    """What was written.
+
+    Attributes
+    ----------
+    path : Path
+        The file with one log-prob column per policy.
+    rows, errors : int
+        Rows written, and rows left out because some policy could not score them.
+    reused : int
+        Scores found in the store.
+    command : str
+        The `cje analyze` command for this file.
+    """
+
+    path: Path
+    rows: int
+    errors: int
+    reused: int
+    command: str
+    findings: tuple[Finding, ...] = ()
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    errors_path: Path | None = None
+
+    def text(self) -> str:
+        """A few lines for a person."""
+        lines = [f"{self.rows} rows scored ({self.reused} scores from an earlier run): {self.path}"]
+        if self.errors:
+            listed = ", ".join(f"{reason} {n}" for reason, n in self.reasons.items())
+            lines.append(
+                f"{self.errors} rows could not be scored under every policy and are left out "
+                f"({listed}): {self.errors_path}"
+            )
+        lines += [str(finding) for finding in self.findings]
+        return "\n".join([*lines, "", "next:", f"  {self.command}"])
+
+
+@dataclass(frozen=True)
+class _Row:
+    context: str
+    response: str
+    token_ids: tuple[int, ...] | None
+    complete: bool
+    ending: str | None
+    end_text: str | None
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        return {"token_ids": self.token_ids, "complete": self.complete, "ending": self.ending,
+                "end_text": self.end_text}  # fmt: skip
+
+
+def score_file(
+    source: str | Path,
+    policies: Sequence[PolicyConfig | Mapping[str, Any]],
+    out: str | Path,
+    *,
+    logging: str | None = None,
+    context_field: str | None = None,
+    response_field: str | None = None,
+    work_dir: str | Path | None = None,
+    reporter: Reporter | None = None,
+) -> ScoredFile:
+    """Add one log-prob column per policy to a file of logged responses.
+
+    Parameters
+    ----------
+    source : path
+        Logged rows (.jsonl, .csv, .parquet): a context, a response and whatever else.
+    policies : sequence of PolicyConfig or mapping
+        With ``provider: transformers``, and distinct names.
+    out : path
+        The file to write: .parquet or .jsonl.
+    logging : str, optional
+        Which policy wrote the responses. By default the one that the file's own `policy` column
+        names; the file's ``base_policy_logprob`` is kept where none of them did.
+    work_dir : path, optional
+        The folder of the store; by default beside `out`.
+
+    Raises
+    ------
+    CJEError
+        If the file cannot be read, or nothing says which policy wrote the responses.
+    """
+    out = Path(out)
+    if out.suffix.lower() not in (".parquet", ".jsonl"):
+        raise CJEError("the output must be .parquet or .jsonl", value=str(out))
+    records = list(read_records(Path(source)))
+    if not records:
+        raise CJEError("the data file has no rows", where=str(source))
+    rows = _rows(records, str(source), context_field, response_field)
+    configs = [PolicyConfig.parse(policy) for policy in policies]
+    base = _logging_policy(records, [config.name for config in configs], logging, str(source))
+    for config in configs:
+        if not config.is_local:
+            raise CJEError(
+                "cje score computes open weights on this machine", where=config.name,
+                value=config.provider,
+                hint="use provider: transformers; for a server, use `cje run`",
+            )  # fmt: skip
+    sampler = make_multi_sampler(configs)
+    folder = Path(work_dir) if work_dir is not None else out.with_name(f"{out.name}.store")
+    with WorkFolderLock(folder):
+        store = CallStore(folder / "store.sqlite")
+        try:
+            work = _Work(store, sampler.runners, rows, reporter or NoProgress())
+            answers, replicates = work.run(0 if base is None else sampler.names.index(base))
+        finally:
+            store.close()
+    return _write(records, answers, replicates, sampler.names, base, out, work)
+
+
+def _rows(
+    records: Sequence[Mapping[str, Any]], where: str, context: str | None, response: str | None
+) -> list[_Row]:
+    """What is scored of each record; a record without a text stops the run and is named."""
+    names = {
+        "prompt": context or _column(records[0], "prompt", where, "--context-field"),
+        "response": response or _column(records[0], "response", where, "--response-field"),
+    }
+    made = []
+    for number, record in enumerate(records, start=1):
+        for name in names.values():
+            if not isinstance(record.get(name), str):
+                raise CJEError(
+                    f"'{name}' is not text", where=f"{where}, row {number}", value=record.get(name)
+                )
+        ids = record.get("token_ids")
+        finish = record.get("finish_reason")
+        made.append(
+            _Row(
+                record[names["prompt"]], record[names["response"]],
+                None if ids is None else tuple(ids),
+                bool(record.get("complete", finish != "length")),
+                record.get("ending"), record.get("end_text"),
+            )
+        )  # fmt: skip
+    return made
+
+
+def _column(record: Mapping[str, Any], role: str, where: str, option: str) -> str:
+    for name in (role, *SYNONYMS[role]):
+        if name in record:
+            return name
+    raise CJEError(
+        f"no column for the {role}", where=where, value=sorted(record),
+        hint=f"name it: {option} COLUMN",
+    )  # fmt: skip
+
+
+def _logging_policy(
+    records: Sequence[Mapping[str, Any]], names: Sequence[str], given: str | None, where: str
+) -> str | None:
+    """The policy that wrote the responses; None where the file has its log-probs already."""
+    if given is not None:
+        if given not in names:
+            raise CJEError("not one of the policies", value=given, hint=f"use {', '.join(names)}")
+        return given
+    wrote = {record.get("policy") for record in records}
+    if len(wrote) == 1 and (only := wrote.pop()) in names:
+        return str(only)
+    if all(record.get(BASE) is not None for record in records):
+        return None
+    raise CJEError(
+        "nothing says which policy wrote the logged responses", where=where,
+        hint=f"add --logging NAME ({' or '.join(names)})",
+    )  # fmt: skip
+
+
+class _Work:
+    """Calls, their keys, and what is known of them."""
+
+    def __init__(
+        self, store: CallStore, runners: Sequence[Any], rows: Sequence[_Row], reporter: Reporter
+    ) -> None:
+        self.store, self.runners, self.rows, self.reporter = store, runners, rows, reporter
+        self.keys = [CallKeys(STAGE, runner.identity()) for runner in runners]
+        for keys in self.keys:
+            store.register(keys)
+        self.failures: dict[bytes, ModelCallError] = {}
+        self.reused = self.tokens = 0
+
+    def key(self, policy: int, row: _Row, repeat: int = 0) -> bytes:
+        ids = None if row.token_ids is None else list(row.token_ids)
+        end = f"{row.ending or ''}:{row.end_text or ''}"
+        return self.keys[policy].key(row.context, row.response, ids, int(row.complete), end, repeat)
+
+    def run(self, base: int) -> tuple[list[list[LogProb | ModelCallError]], list[float]]:
+        """Scores by policy and row, and the second scores of the first rows under `base`."""
+        wanted: dict[bytes, tuple[int, _Row, int]] = {}
+        for row in self.rows:
+            for policy in range(len(self.runners)):
+                wanted.setdefault(self.key(policy, row), (policy, row, 0))
+        for row in self.rows[:REPLICATES]:
+            wanted.setdefault(self.key(base, row, 1), (base, row, 1))
+        known = self.store.get_many(list(wanted))
+        self.reused = len(known)
+        self._answer([(key, *call) for key, call in wanted.items() if key not in known])
+        found = known | self.store.get_many([key for key in wanted if key not in known])
+        answers = [
+            [self._answer_of(self.key(policy, row), found) for row in self.rows]
+            for policy in range(len(self.runners))
+        ]
+        again = [self._answer_of(self.key(base, r, 1), found) for r in self.rows[:REPLICATES]]
+        return answers, [a.value if isinstance(a, LogProb) else np.nan for a in again]
+
+    def _answer_of(
+        self, key: bytes, found: Mapping[bytes, dict[str, Any]]
+    ) -> LogProb | ModelCallError:
+        return LogProb.from_json(found[key]) if key in found else self.failures[key]
+
+    def _answer(self, todo: Sequence[tuple[bytes, int, _Row, int]]) -> None:
+        total = len(self.rows)
+        self.reporter.start(STAGE, total)
+        done, began = 0, time.monotonic()
+        share = total / max(1, self.reused + len(todo))
+        for window in _windows(todo):
+            calls = [
+                self.runners[policy].score_call(row.context, row.response, repeat=repeat,
+                                                **row.extra)
+                for _, policy, row, repeat in window
+            ]  # fmt: skip
+            for part in self.runners[0].answer_calls(calls):
+                self.store.put_many([self._record(window[i], answer) for i, answer in part])
+                done += len(part)
+                rows = min(total, int(share * (self.reused + done)))
+                self.reporter.update(
+                    STAGE,
+                    TokenMoment(
+                        rows, total, done, self.reused, len(self.failures), 0, 0, 0.0,
+                        tokens=self.tokens, rows_here=int(share * done),
+                    ),
+                )  # fmt: skip
+        seconds = max(time.monotonic() - began, 1e-9)
+        self.reporter.done(
+            STAGE, f"{total} rows, {int(share * done) / seconds:.0f} rows/s, "
+            f"{self.tokens / seconds:.0f} tokens/s",
+        )  # fmt: skip
+
+    def _record(
+        self, call: tuple[bytes, int, _Row, int], answer: LogProb | ModelCallError
+    ) -> CallRecord:
+        key, policy, _, _ = call
+        recipe = self.keys[policy].digest
+        if isinstance(answer, ModelCallError):
+            self.failures[key] = answer
+            return CallRecord(key, recipe, {}, reason=answer.reason, message=str(answer))
+        self.tokens += answer.usage.prompt_tokens
+        return CallRecord(key, recipe, answer.to_json(), prompt_tokens=answer.usage.prompt_tokens)
+
+
+def _windows(
+    todo: Sequence[tuple[bytes, int, _Row, int]],
+) -> Iterator[list[tuple[bytes, int, _Row, int]]]:
+    """Calls in lots that are planned together; all policies of a row are in one lot."""
+    calls = iter(todo)
+    while lot := list(islice(calls, WINDOW)):
+        yield lot
+
+
+def _write(
+    records: Sequence[Mapping[str, Any]],
+    answers: Sequence[Sequence[LogProb | ModelCallError]],
+    replicates: Sequence[float],
+    names: Sequence[str],
+    base: str | None,
+    out: Path,
+    work: _Work,
+) -> ScoredFile:
+    kept, lost = [], []
+    reasons: Counter[str] = Counter()
+    for number in range(len(records)):
+        row = [column[number] for column in answers]
+        errors = {n: a for n, a in zip(names, row, strict=True) if isinstance(a, ModelCallError)}
+        if errors:
+            reasons.update(error.reason for error in errors.values())
+            lost.append({"row": number + 1, **{n: str(error) for n, error in errors.items()}})
+        else:
+            kept.append(number)
+    errors_path = out.with_name(f"{out.stem}.errors.jsonl") if lost else None
+    columns = _columns(records, answers, names, base, kept)
+    with disk_error(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, _encoded(columns, out))
+        if errors_path is not None:
+            lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lost)
+            write_atomically(errors_path, lines.encode())
+    findings = _findings(answers, replicates, names, base, kept)
+    if len(lost) > PipelineConfig.model_fields["max_error_share"].default * len(records):
+        findings.append(ERROR_ROWS.finding(n_errors=len(lost), n_rows=len(records)))
+    return ScoredFile(
+        out, len(kept), len(lost), work.reused, _command(columns, out), tuple(findings),
+        dict(reasons), errors_path,
+    )  # fmt: skip
+
+
+def _command(columns: Mapping[str, list[Any]], out: Path) -> str:
+    """The command that analyses the file, with what it must be told about repeated prompts."""
+    names = ("prompt_id", *SYNONYMS["prompt_id"], "prompt", *SYNONYMS["prompt"])
+    ids = next((columns[name] for name in names if name in columns), [])
+    numbered = any(name in columns for name in ("draw_idx", *SYNONYMS["draw_idx"]))
+    repeated = not numbered and len(set(map(str, ids))) < len(ids)
+    more = " --repeats draws" if repeated else ""
+    return f"cje analyze --logged {shlex.quote(str(out))}{more}"
+
+
+def _columns(
+    records: Sequence[Mapping[str, Any]],
+    answers: Sequence[Sequence[LogProb | ModelCallError]],
+    names: Sequence[str],
+    base: str | None,
+    kept: Sequence[int],
+) -> dict[str, list[Any]]:
+    """The file's own columns, then those of each policy."""
+    own = list(dict.fromkeys(name for record in records for name in record))
+    columns: dict[str, list[Any]] = {}
+    for name in own:
+        # A log-prob the file came with is kept beside the one that replaces it.
+        shown = f"given_{name}" if name == BASE and base is not None else name
+        columns[shown] = [records[i].get(name) for i in kept]
+    for name, column in zip(names, answers, strict=True):
+        scored = [answer for i in kept if isinstance(answer := column[i], LogProb)]
+        logp = BASE if name == base else f"{TARGETS}.{name}"
+        columns[logp] = [answer.value for answer in scored]
+        columns[f"n_tokens.{name}"] = [answer.n_tokens for answer in scored]
+        columns[f"boundary.{name}"] = [answer.boundary for answer in scored]
+    return columns
+
+
+def _encoded(columns: Mapping[str, list[Any]], out: Path) -> bytes:
+    if out.suffix.lower() == ".jsonl":
+        rows = zip(*columns.values(), strict=True)
+        buffer = io.StringIO()
+        for row in rows:
+            buffer.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False))
+            buffer.write("\n")
+        return buffer.getvalue().encode("utf-8", "backslashreplace")
+    try:
+        return parquet_bytes(pl.DataFrame(dict(columns), strict=True, infer_schema_length=None))
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise CJEError(
+            f"a column holds values of several types, which Parquet cannot: {error}",
+            where=str(out), hint="write .jsonl instead; the scores are kept",
+        ) from error  # fmt: skip
+
+
+def _findings(
+    answers: Sequence[Sequence[LogProb | ModelCallError]],
+    replicates: Sequence[float],
+    names: Sequence[str],
+    base: str | None,
+    kept: Sequence[int],
+) -> list[Finding]:
+    """Boundaries inside tokens, and noise that is not small against the log-ratios."""
+    if not kept:
+        return []
+    scores = np.array([[a.value for i in kept if isinstance(a := column[i], LogProb)]
+                       for column in answers])  # fmt: skip
+    inside = [
+        sum(getattr(column[i], "boundary", "") == "inside_token" for column in answers)
+        for i in kept
+    ]
+    first = 0 if base is None else list(names).index(base)
+    found = [inside_token_canary(inside)]
+    again = np.array(replicates)
+    once = np.array([getattr(a, "value", np.nan) for a in answers[first][: len(again)]])
+    both = np.isfinite(again) & np.isfinite(once)
+    others = [k for k in range(len(names)) if k != first]
+    if both.any() and others and len(kept) > 1:
+        ratios = (scores[others] - scores[first]).reshape(-1)
+        found.append(scoring_noise_canary(np.stack([once, again], 1)[both], ratios))
+    return [finding for finding in found if finding is not None]
