@@ -27,6 +27,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "monitor": ("cje monitor evals.csv --time date",),
     "plan": ("cje plan evals.csv --detect 0.05",),
     "run": ("cje run config.yaml",),
+    "score": (
+        "cje score logged.jsonl --policy cand=models/cand --policy prod=models/prod -o scored.parquet",
+    ),
     "resume": ("cje resume config.yaml",),
     "show": ("cje show result.json --report report.html",),
     "status": ("cje status config.yaml",),
