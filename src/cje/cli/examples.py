@@ -28,7 +28,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plan": ("cje plan evals.csv --detect 0.05",),
     "run": ("cje run config.yaml",),
     "score": (
-        "cje score logged.jsonl --policy cand=models/cand --policy prod=models/prod -o scored.parquet",
+        "cje score logged.jsonl --policy cand=model/ --policy prod=older/ -o scored.parquet",
     ),
     "resume": ("cje resume config.yaml",),
     "show": ("cje show result.json --report report.html",),
