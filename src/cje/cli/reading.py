@@ -41,8 +41,8 @@ Field = Annotated[
         "--field",
         metavar="ROLE=COLUMN",
         help="Which column plays which role: judge_score=gpt4, label=human.rating, policy=..., "
-        "prompt_id=..., draw, propensity, judge_variance, prompt, response, or any name for a "
-        "further number. COLUMN none: no column.",
+        "prompt_id=..., cluster (conversation, user), draw, propensity, judge_variance, prompt, "
+        "response, or any name for a further number. COLUMN none: no column.",
     ),
 ]
 PolicyColumn = Annotated[

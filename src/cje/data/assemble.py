@@ -104,6 +104,7 @@ class Assembly:
             response=self._text("response"),
             judge_scale=judge_scale,
             oracle_scale=oracle_scale,
+            cluster=self._clusters(prompt),
             metadata={
                 "reading": (*self.notes, *self.bad.notes()),
                 "columns": {name: ".".join(path) for name, path in self.paths.items()},
@@ -150,7 +151,7 @@ class Assembly:
 
     def _check_names(self) -> None:
         for column in self.frame.columns:
-            if column in ("prompt_id", "policy") or column.startswith("group:"):
+            if column in ("prompt_id", "policy", "cluster") or column.startswith("group:"):
                 missing = self.frame[column].is_null()
                 if missing.any():
                     self.refuse(missing.to_numpy(), column, "is missing")
@@ -331,6 +332,19 @@ class Assembly:
         # the text of ids is most of the memory, and no longer needed
         self.frame = self.frame.drop("prompt_id", "policy", strict=False)
         return prompt, policy, draws
+
+    def _clusters(self, prompt: Codes) -> Codes | None:
+        if "cluster" not in self.frame.columns:
+            return None
+        given = Codes.from_series(self.frame["cluster"])
+        found = columns.cluster_codes(given, prompt)
+        assert found is not None
+        merged = given.compact().n_names - found.compact().n_names
+        if merged:
+            self.notes.append(
+                f"cluster: {merged:,} clusters share a prompt with another one and are one with it"
+            )
+        return found
 
     def _draws(self) -> IntArray | None:
         if "draw_idx" not in self.frame.columns:

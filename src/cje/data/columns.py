@@ -94,6 +94,36 @@ def policy_codes(policy: str | Codes | Sequence[str] | NDArray[Any], n: int) -> 
     return codes
 
 
+def cluster_codes(
+    given: Codes | Sequence[Any] | NDArray[Any] | None, prompt: Codes
+) -> Codes | None:
+    """What contains the prompts; clusters with a prompt in common are one, by the first's name."""
+    if given is None:
+        return None
+    codes = Codes.encode(given)
+    if len(codes) != len(prompt):
+        raise CJEError("cluster must name one cluster per row", value=len(codes),
+                       hint=f"the data have {len(prompt)} rows")  # fmt: skip
+    first = np.full(prompt.n_names, -1, dtype=np.int64)
+    first[prompt.codes[::-1]] = codes.codes[::-1]
+    if np.array_equal(first[prompt.codes], codes.codes):
+        return codes
+    return Codes(_joined_codes(codes.codes, prompt.codes, codes.n_names), codes.vocabulary)
+
+
+def _joined_codes(codes: IntArray, prompt: IntArray, n: int) -> IntArray:
+    """The smallest code among the clusters that are linked by prompts, for each row."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    whole = n + int(prompt.max()) + 1
+    links = coo_array((np.ones(len(codes)), (codes, n + prompt)), shape=(whole, whole))
+    _, part = connected_components(links, directed=False)
+    least = np.full(whole, n, dtype=np.int64)
+    np.minimum.at(least, part[:n], np.arange(n))
+    return np.asarray(least[part[codes]])
+
+
 def draw_numbers(policy: Codes, prompt: Codes, given: ArrayLike | None) -> IntArray:
     """Draw numbers: checked unique within (policy, prompt), or counted in row order."""
     if given is None:
@@ -307,6 +337,7 @@ def concat_datasets(parts: Sequence[Dataset]) -> Dataset:
         judge_scale=first.judge_scale,
         oracle_scale=first.oracle_scale,
         metadata=_concat_metadata(parts),
+        cluster=_concat_clusters(parts),
         **{
             name: _joined([getattr(p, name) for p in parts], parts)
             for name in ARRAYS
@@ -370,6 +401,18 @@ def _concat_groups(parts: Sequence[Dataset]) -> dict[str, Codes]:
     return groups
 
 
+def _concat_clusters(parts: Sequence[Dataset]) -> Codes | None:
+    kept = [p.cluster for p in parts if p.cluster is not None]
+    if not kept:
+        return None
+    if len(kept) < len(parts):
+        raise CJEError(
+            "cannot concatenate: cluster is missing in one part",
+            hint="add the column to every part, or remove it: with_columns(cluster=None)",
+        )
+    return kept[0].concat(*kept[1:])
+
+
 def _concat_text(columns: Sequence[Strings | None]) -> Strings | None:
     kept = [column for column in columns if column is not None]
     # text is for looking at: kept only where every part has it
@@ -403,6 +446,7 @@ def same_columns(a: Dataset, b: Dataset) -> bool:
         and a.rater_labels == b.rater_labels
         and a.prompt == b.prompt
         and a.response == b.response
+        and a.cluster == b.cluster
     )
 
 

@@ -31,12 +31,14 @@ class Dataset:
     """One row per judged response; columns are read-only arrays of one length.
 
     Build it with `from_arrays` or `cje.data.read`. Scores, labels and rewards are on [0, 1];
-    `judge_scale` and `oracle_scale` lead back to the user's ranges. A cluster is a prompt.
+    `judge_scale` and `oracle_scale` lead back to the user's ranges.
 
     Attributes
     ----------
     prompt_id, policy : Codes
         Which prompt, and which policy wrote the response.
+    cluster : Codes, optional
+        What contains the prompts and makes them dependent: a conversation, a user, a document.
     draw_idx : int array
         Number of the draw among the responses of one policy to one prompt.
     judge_score : float array
@@ -92,6 +94,7 @@ class Dataset:
     judge_scale: Scale = UNIT
     oracle_scale: Scale = UNIT
     metadata: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    cluster: Codes | None = None
 
     @classmethod
     def from_arrays(
@@ -116,6 +119,7 @@ class Dataset:
         judge_scale: Scale | tuple[float, float] | str = UNIT,
         oracle_scale: Scale | tuple[float, float] | str = UNIT,
         metadata: Mapping[str, Any] | None = None,
+        cluster: Codes | Sequence[Any] | np.ndarray[Any, Any] | None = None,
     ) -> Dataset:
         """A checked Dataset from columns that are on [0, 1] already.
 
@@ -133,6 +137,8 @@ class Dataset:
         target_policy_logprobs : mapping name -> array, or array (n, K) with `target_policies`
         judge_scale, oracle_scale : Scale, pair or text
             The ranges the values had before they were mapped to [0, 1].
+        cluster : Codes, or sequence of str or int, optional
+            Clusters that share a prompt are one.
 
         Raises
         ------
@@ -172,6 +178,7 @@ class Dataset:
             judge_scale=Scale.parse(judge_scale),
             oracle_scale=Scale.parse(oracle_scale),
             metadata=MappingProxyType(dict(metadata or {})),
+            cluster=columns.cluster_codes(cluster, prompts),
             **checked,
         )
 
@@ -189,6 +196,11 @@ class Dataset:
     def n_prompts(self) -> int:
         """Size of the prompt vocabulary (some prompts may have no row after `select`)."""
         return self.prompt_id.n_names
+
+    @property
+    def units(self) -> Codes:
+        """What is independent of each other: the cluster where there is one, else the prompt."""
+        return self.prompt_id if self.cluster is None else self.cluster
 
     @property
     def is_labelled(self) -> BoolArray:
@@ -217,7 +229,7 @@ class Dataset:
             name: None if (column := getattr(self, name)) is None else frozen(column[index], kind)
             for name, kind in columns.ARRAYS.items()
         }
-        for name in ("prompt_id", "policy", "prompt", "response"):
+        for name in ("prompt_id", "policy", "prompt", "response", "cluster"):
             column = getattr(self, name)
             changes[name] = None if column is None else column.take(index)
         changes["covariates"] = MappingProxyType(

@@ -27,6 +27,8 @@ def canonical_table(data: Dataset) -> pl.DataFrame:
         "judge_score": pl.Series(data.judge_scale.from_unit(data.judge_score)),
         "oracle_label": pl.Series(data.oracle_scale.from_unit(data.oracle_label)),
     }
+    if data.cluster is not None:
+        columns["cluster"] = pl.Series(data.cluster.decode(), dtype=pl.String)
     if data.judge_variance is not None:
         variance = data.judge_variance * data.judge_scale.width**2
         columns["judge_variance"] = pl.Series(variance)

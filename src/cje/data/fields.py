@@ -54,6 +54,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "rewards": ("reward", "calibrated_reward"),
     "prompt": ("context", "question", "instruction", "query", "input", "user_prompt"),
     "response": ("completion", "output", "answer", "generation", "model_output", "response_text"),
+    # Likely columns that are not used unasked (user, session, ...) are in analysis/selection.py.
+    "cluster": ("cluster_id",),
     "rater": ("annotator", "annotator_id", "rater_id", "worker_id", "reviewer", "labeler"),
 }  # fmt: skip
 
@@ -63,6 +65,7 @@ _KINDS: Mapping[str, str] = {
     "prompt_id": "name",
     "policy": "name",
     "rater": "name",
+    "cluster": "name",
     "draw_idx": "whole",
     "prompt": "text",
     "response": "text",

@@ -57,6 +57,8 @@ def _extras(data: Dataset) -> list[str]:
     out = []
     if len(data) and int(data.draw_idx.max()) > 0:
         out.append(f"draws: up to {int(data.draw_idx.max()) + 1} a policy and prompt")
+    if data.cluster is not None:
+        out.append(f"clusters: {data.cluster.compact().n_names:,}")
     if data.judge_variance is not None:
         out.append("judge variances: yes")
     if data.rater_labels is not None:
