@@ -226,7 +226,7 @@ def test_a_binary_file_and_a_path_that_cannot_be_written_are_errors(
         off_policy.to_json(tmp_path / "nowhere" / "x.json")
 
 
-def test_a_file_of_format_version_2_gives_the_intervals_it_was_saved_with() -> None:
+def test_a_file_of_format_version_2_gives_its_standard_errors_and_nearly_its_intervals() -> None:
     path = Path(__file__).parents[1] / "fixtures" / "results" / "version_2.json"
     saved = json.loads(path.read_text())
     result = EstimationResult.from_json(path)
@@ -234,8 +234,9 @@ def test_a_file_of_format_version_2_gives_the_intervals_it_was_saved_with() -> N
     for row, (low, high), se in zip(
         saved["table"], result.ci(), result.robust_standard_errors, strict=True
     ):
-        assert low == pytest.approx(row["single_low"], abs=1e-12)
-        assert high == pytest.approx(row["single_high"], abs=1e-12)
+        # Intervals are computed anew; since then their skewness is weighed by how well it is known.
+        assert low == pytest.approx(row["single_low"], abs=0.15 * se)
+        assert high == pytest.approx(row["single_high"], abs=0.15 * se)
         assert se == pytest.approx(row["robust_standard_error"], abs=1e-12)
     assert json.loads(result.to_json())["version"] == 3
 

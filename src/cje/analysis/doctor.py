@@ -325,7 +325,7 @@ def _length_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Find
     rows = with_labels[data.policy.codes]
     codes = data.policy.codes[rows]
     ranks = {name: _rank_within(values[rows], codes) for name, values in lengths.items()}
-    tests = labelling_tests(labelled[rows], ranks, {}, prompts=data.prompt_id.codes[rows])
+    tests = labelling_tests(labelled[rows], ranks, {}, prompts=data.units.codes[rows])
     return labelling_findings(tests, has_propensity=data.label_propensity is not None)
 
 
@@ -343,7 +343,7 @@ def _bias_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Findin
     rows = np.flatnonzero(data.is_labelled & np.isfinite(data.judge_score))
     if len(rows) < FEW_LABELS["enough"]:
         return []
-    folds = get_folds(data.prompt_id, 5, 42)[rows]
+    folds = get_folds(data.units, 5, 42)[rows]
     scores, labels = data.judge_score[rows], data.oracle_label[rows]
     fitted = fit_reward_model(scores, labels, folds=folds, n_folds=5).predict_oof(scores, folds)
     numbers = {name: values[rows] for name, values in lengths.items()}

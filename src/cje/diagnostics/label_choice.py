@@ -55,7 +55,7 @@ def _gap(data: Dataset, mine: BoolArray) -> tuple[float, float] | None:
     n = int(labelled.sum())
     if n < LABELS_NOT_RANDOM["labels_needed"] or float(np.ptp(score)) == 0.0:
         return None
-    prompts = data.prompt_id.codes[mine]
+    prompts = data.units.codes[mine]
     if data.label_propensity is not None:
         # Where a row is not labelled its propensity may be unknown (an active design), and is
         # not needed.

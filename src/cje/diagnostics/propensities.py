@@ -53,7 +53,7 @@ class LabelledRows:
             return None
         pi = data.label_propensity[mine]
         own = "label_counts" in data.metadata  # written where cje label's file is joined
-        return cls(data.judge_score[mine], pi, labelled, data.prompt_id.codes[mine], own)
+        return cls(data.judge_score[mine], pi, labelled, data.units.codes[mine], own)
 
     @property
     def all_known(self) -> bool:

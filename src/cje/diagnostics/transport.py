@@ -59,11 +59,14 @@ class TransportAudit:
         """Plain JSON types."""
         return {**self.__dict__, "status": str(self.status), "by_region": list(self.by_region)}
 
-    def findings(self, width: float = 1.0, *, borrowed: bool = True) -> list[Finding]:
+    def findings(
+        self, width: float = 1.0, *, borrowed: bool = True, corrected: bool = False
+    ) -> list[Finding]:
         """What the verdict means for the policy's number; `width` of the labels' scale.
 
         A policy whose value is corrected by its own labels (`borrowed` false) does not rest on the
-        calibration: a failure is then background.
+        calibration: a failure is then background. A borrowed value that its few labels correct
+        (`corrected`) stands with a caution.
         """
         if self.status is TransportStatus.PASS:
             return []
@@ -81,11 +84,14 @@ class TransportAudit:
         }
         details = self.to_dict()
         if self.status is TransportStatus.FAIL:
+            severity = Severity.WARNING if corrected else Severity.REFUSE
             return [
                 TRANSPORT_FAIL.finding(
                     self.policy,
-                    severity=Severity.REFUSE if borrowed else Severity.INFO,
-                    consequence="" if borrowed else "; its own labels correct for that here",
+                    severity=severity if borrowed else Severity.INFO,
+                    consequence="; its own labels correct for that here"
+                    if corrected or not borrowed
+                    else "",
                     details=details,
                     **values,
                 )
@@ -148,7 +154,7 @@ def audit_transport(
         raise CJEError("the equivalence margin must be positive", value=margin)
     prompt = np.arange(n) if clusters is None else clusters
     n_prompts = len(np.unique(prompt))
-    if n < MIN_PROBE_LABELS or n_prompts < 2:
+    if n_prompts < MIN_PROBE_LABELS:
         return TransportAudit(policy, TransportStatus.NOT_CHECKED, margin, n)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     residual = labels - predicted

@@ -45,7 +45,7 @@ class NaiveEstimator:
     def _estimate(self, cells: Codes) -> EstimationResult:
         data = self.dataset
         require_scores(data, "naive")
-        prompts = data.prompt_id.compact()
+        prompts = data.units.compact()
         counts = cells.counts()
         weights = draw_weights(data, cells)
         u = 1.0 / counts[cells.codes] if weights is None else weights

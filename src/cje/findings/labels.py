@@ -24,7 +24,7 @@ UNCALIBRATED = Rule(
 )
 FEW_LABELS = Rule(
     "few-labels",
-    "only {n_labels} labels of its own; the interval relies on normal theory",
+    "only {have} of its own; the interval relies on normal theory",
     "label at least {enough:.0f} randomly chosen responses",
     "Intervals from a handful of labels rest on the normal approximation.",
     thresholds={"enough": 20},
@@ -178,9 +178,9 @@ TRANSPORT_FAIL = Rule(
     "use this policy's own labels (the direct estimator does, where the data have them), and do "
     "not judge it by labels of other policies",
     "The judge errs on this policy differently. Refused where the value rests on the other labels, "
-    "background where its own labels correct it.",
-    (_REFUSE, _INFO),
-    {"margin": 0.05, "labels_needed": 10},
+    "a warning where a few labels of its own correct it, background where it has enough.",
+    (_REFUSE, _WARN, _INFO),
+    {"margin": 0.05, "labels_needed": 3},
 )
 TRANSPORT_INCONCLUSIVE = Rule(
     "transport-inconclusive",

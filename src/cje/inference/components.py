@@ -62,6 +62,10 @@ class Component:
         Standard deviation of each cluster's contribution: the weight of its labels times the
         standard deviation of a label's residual. It fixes, for each contrast, the degrees of
         freedom of the variance, and moderates the variance of `influence` (see `moderation`).
+    label_variance : array (G, K), optional
+        Expected variance of what each cluster's labels contribute. Fifty labels among five thousand
+        rows know the variance to 49 degrees of freedom: a cap on what is counted from `influence`.
+        Labels of different quantities are different labels, so a contrast adds the variances.
 
     Examples
     --------
@@ -75,11 +79,12 @@ class Component:
     covariance: FloatArray | None = None
     df: float = np.inf
     spread: FloatArray | None = None
+    label_variance: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if (self.influence is None) == (self.covariance is None):
             raise CJEError("a component has either an influence or a covariance", where=self.kind)
-        for field in ("influence", "covariance", "spread"):
+        for field in ("influence", "covariance", "spread", "label_variance"):
             value = getattr(self, field)
             if value is None:
                 continue
@@ -113,7 +118,8 @@ class Component:
 
     def check(self, n_clusters: int, k: int) -> None:
         """Raise CJEError unless every matrix fits `n_clusters` clusters and `k` quantities."""
-        wanted = {"influence": (n_clusters, k), "covariance": (k, k), "spread": (n_clusters, k)}
+        by_cluster = dict.fromkeys(("influence", "spread", "label_variance"), (n_clusters, k))
+        wanted = {**by_cluster, "covariance": (k, k)}
         for field, shape in wanted.items():
             value = getattr(self, field)
             if value is not None and value.shape != shape:
@@ -124,6 +130,7 @@ class Component:
 
     def mapped(self, matrix: FloatArray) -> Component:
         """The component of the contrasts ``matrix @ values``; what cancels is exactly zero."""
+        squared = matrix.T**2
 
         def by_cluster(by: FloatArray) -> FloatArray:
             found = by @ matrix.T
@@ -131,27 +138,42 @@ class Component:
             norms = np.sqrt(np.einsum("gk,gk->k", found, found))
             return np.where(norms <= _ROUNDING_OF_SUMS * terms, 0.0, found)
 
-        return self._each(by_cluster, lambda both: matrix @ both @ matrix.T)
+        return self._each(
+            by_cluster, lambda both: matrix @ both @ matrix.T, lambda by: by @ squared
+        )
 
     def selected(self, columns: Sequence[int]) -> Component:
         """The component of some of the quantities, by position."""
         kept = list(columns)
-        return self._each(lambda by: by[:, kept], lambda both: both[np.ix_(kept, kept)])
+
+        def pick(by: FloatArray) -> FloatArray:
+            return by[:, kept]
+
+        return self._each(pick, lambda both: both[np.ix_(kept, kept)], pick)
 
     def scaled(self, factor: float) -> Component:
         """The component of ``factor * values``."""
-        return self._each(lambda by: factor * by, lambda both: factor**2 * both)
+
+        def square(values: FloatArray) -> FloatArray:
+            return np.asarray(factor**2 * values)
+
+        return self._each(lambda by: factor * by, square, square)
 
     def at_clusters(self, rows: NDArray[np.int64] | None, n_clusters: int) -> Component:
         """The same with its clusters moved to `rows` of `n_clusters`; None leaves them in place."""
         if rows is None:
             return self
-        return self._each(lambda by: _spread_out(by, rows, n_clusters), lambda both: both)
+
+        def moved(by: FloatArray) -> FloatArray:
+            return _spread_out(by, rows, n_clusters)
+
+        return self._each(moved, lambda both: both, moved)
 
     def _each(
         self,
         by_cluster: Callable[[FloatArray], FloatArray],
         covariance: Callable[[FloatArray], FloatArray],
+        variance: Callable[[FloatArray], FloatArray],
     ) -> Component:
         return Component(
             self.kind,
@@ -159,6 +181,7 @@ class Component:
             None if self.covariance is None else covariance(self.covariance),
             self.df,
             None if self.spread is None else by_cluster(self.spread),
+            None if self.label_variance is None else variance(self.label_variance),
         )
 
 
@@ -179,7 +202,10 @@ def side_by_side(
             spread = np.hstack([_own_spread(part, (n_clusters, k)) for part, k in pairs])
         if by_cluster:
             influence = np.hstack([_matrix(part, (n_clusters, k)) for part, k in pairs])
-            found.append(Component(kind, influence, None, _least_df(parts), spread))
+            known = None
+            if any(part is not None and part.label_variance is not None for part in parts):
+                known = np.hstack([_label_variance(part, (n_clusters, k)) for part, k in pairs])
+            found.append(Component(kind, influence, None, _least_df(parts), spread, known))
         else:
             covariance = _block_diagonal([_matrix(part, (k, k)) for part, k in pairs])
             found.append(Component(kind, None, covariance, _least_df(parts), spread))
@@ -207,7 +233,12 @@ def weighted_sum(
         spread = None
         if any(part.spread is not None for part, _ in known):
             spread = np.asarray(sum(_own_spread(part, influence.shape) * w for part, w in known))
-        found.append(Component(kind, influence, None, _least_df(parts), spread))
+        label_variance = None
+        if any(part.label_variance is not None for part, _ in known):
+            label_variance = np.asarray(
+                sum(_label_variance(part, influence.shape) * w**2 for part, w in known)
+            )
+        found.append(Component(kind, influence, None, _least_df(parts), spread, label_variance))
     return tuple(found)
 
 
@@ -262,6 +293,13 @@ def _own_spread(part: Component | None, shape: tuple[int, ...]) -> FloatArray:
     if part is None or part.spread is None:
         return np.zeros(shape) if part is None or part.influence is None else part.influence
     return part.spread
+
+
+def _label_variance(part: Component | None, shape: tuple[int, ...]) -> FloatArray:
+    """The variances; zeros where none are stated, which cap nothing."""
+    if part is None or part.label_variance is None:
+        return np.zeros(shape)
+    return part.label_variance
 
 
 def _matrix(part: Component | None, shape: tuple[int, int]) -> FloatArray:

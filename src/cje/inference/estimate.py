@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtr
 
 from cje.errors import CJEError
 from cje.inference.bootstrap import multiplier_draws
@@ -24,6 +25,7 @@ from cje.inference.intervals import (
 )
 from cje.inference.joining import joined
 from cje.inference.multiplicity import leader_critical_value, max_t_critical_value
+from cje.inference.proportion import proportion_limits, proportion_tails
 from cje.inference.variance import ComponentVariance
 from cje.kernels.arrays import FloatArray
 
@@ -52,6 +54,9 @@ class InfluenceEstimate:
         Names of the clusters, to align two estimates on shared prompts.
     bounds : (low, high) or array (K, 2), optional
         Logical range of each value; intervals are cut to it.
+    trials : array (K,), optional
+        Where a value is a proportion (of `bounds`): as many independent binary labels know it as
+        well (see `proportion`); NaN elsewhere. Intervals of such a value are binomial.
 
     Raises
     ------
@@ -73,6 +78,7 @@ class InfluenceEstimate:
     components: tuple[Component, ...] = ()
     clusters: Sequence[str] | None = None
     bounds: FloatArray | tuple[float, float] | None = None
+    trials: FloatArray | None = None
 
     def __post_init__(self) -> None:
         names, values, parts = tuple(self.names), frozen(self.values), tuple(self.components)
@@ -95,6 +101,18 @@ class InfluenceEstimate:
         if self.bounds is not None:
             bounds = np.broadcast_to(np.asarray(self.bounds, float), (k, 2))
             object.__setattr__(self, "bounds", frozen(bounds))
+        if self.trials is not None:
+            self._check_trials(frozen(self.trials))
+
+    def _check_trials(self, trials: FloatArray) -> None:
+        """Keep `trials`; none where no value is a proportion."""
+        known = np.isfinite(trials)
+        if trials.shape != (len(self),) or (known.any() and self.bounds is None):
+            raise CJEError("InfluenceEstimate: one number of trials per value, with bounds",
+                           value=trials.shape)  # fmt: skip
+        if not (trials[known] > 0).all():
+            raise CJEError("InfluenceEstimate: trials must be positive", value=trials)
+        object.__setattr__(self, "trials", trials if known.any() else None)
 
     @classmethod
     def from_influence(
@@ -197,7 +215,11 @@ class InfluenceEstimate:
         return self._part(full).degrees_of_freedom
 
     def skewness(self) -> FloatArray:
-        r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is)."""
+        r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is).
+
+        Intervals use it shrunk by how little is known of it: with symmetric heavy tails the noise
+        of a plain estimate would cost coverage and width.
+        """
         return self._variance.skewness
 
     # ---- inference -----------------------------------------------------------------------------
@@ -205,16 +227,21 @@ class InfluenceEstimate:
     def intervals(
         self, level: float = 0.95, method: IntervalMethod = "auto"
     ) -> tuple[Interval, ...]:
-        """One interval per quantity with the full uncertainty; see `interval_limits`."""
+        """One interval per quantity with the full uncertainty; see `interval_limits`.
+
+        With ``"auto"`` proportions have binomial limits (`proportion`), other values Hall's.
+        """
         low, high = interval_limits(
             self.values,
             self.standard_errors(),
             df=self.degrees_of_freedom(),
-            skewness=self.skewness(),
+            skewness=self._variance.known_skewness,
             level=level,
             bounds=self._bound_columns(),
             method=method,
         )
+        if method == "auto":
+            low, high = self._binomial(low, high, 0.5 - level / 2.0)
         return as_intervals(low, high, level, "skew" if method == "auto" else method)
 
     def simultaneous_intervals(
@@ -233,9 +260,33 @@ class InfluenceEstimate:
             seed=seed,
         )
         low, high = skew_limits(
-            self.values, self.standard_errors(), critical, self.skewness(), self._bound_columns()
+            self.values,
+            self.standard_errors(),
+            critical,
+            self._variance.known_skewness,
+            self._bound_columns(),
         )
+        tail = stdtr(np.minimum(self.degrees_of_freedom().min(), 1e8), -critical)
+        low, high = self._binomial(low, high, float(tail))
         return as_intervals(low, high, level, "max-t")
+
+    def _binomial(
+        self, low: FloatArray, high: FloatArray, tail: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The limits, binomial ones in place of those of proportions."""
+        if self.trials is None:
+            return low, high
+        at = np.isfinite(self.trials)
+        least, span = self._span()
+        below, above = proportion_limits(((self.values - least) / span)[at], self.trials[at], tail)
+        low, high = low.copy(), high.copy()
+        low[at], high[at] = least[at] + span[at] * below, least[at] + span[at] * above
+        return low, high
+
+    def _span(self) -> tuple[FloatArray, FloatArray]:
+        """The lower bound of each value, and the width of its range."""
+        lower, upper = np.asarray(self.bounds).T
+        return lower, np.where(upper > lower, upper - lower, 1.0)
 
     def lead_intervals(
         self, leader: str, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
@@ -257,7 +308,11 @@ class InfluenceEstimate:
             seed=seed,
         )
         low, high = skew_limits(
-            gaps.values, gaps.standard_errors(), critical, gaps.skewness(), gaps._bound_columns()
+            gaps.values,
+            gaps.standard_errors(),
+            critical,
+            gaps._variance.known_skewness,
+            gaps._bound_columns(),
         )
         return as_intervals(low, high, level, "max-t")
 
@@ -273,11 +328,22 @@ class InfluenceEstimate:
         """
         se, gap = self.standard_errors(), self.values - null
         safe = np.where(se > 0, se, 1.0)
-        statistic = hall_transform(gap / safe, self.skewness())
+        statistic = hall_transform(gap / safe, self._variance.known_skewness)
         certain = np.where(gap == 0, 0.0, np.copysign(np.inf, gap))
-        return t_p_value(
+        found = t_p_value(
             np.where(se > 0, statistic, certain), self.degrees_of_freedom(), alternative
         )
+        if self.trials is None:
+            return found
+        at = np.isfinite(self.trials)
+        least, span = self._span()
+        share, against = ((v - least) / span for v in (self.values, null))
+        greater, less = proportion_tails(share[at], self.trials[at], against[at])
+        tails = {"greater": greater, "less": less}
+        two_sided = np.minimum(2.0 * np.minimum(greater, less), 1.0)
+        found = found.copy()
+        found[at] = tails.get(alternative, two_sided)
+        return found
 
     def multiplier_bootstrap(self, n_draws: int = 2_000, seed: int = 0) -> FloatArray:
         """(n_draws, K) draws of the estimates: one matrix product with the influence matrix."""
@@ -308,7 +374,17 @@ class InfluenceEstimate:
             values=cancelled(c @ self.values, np.abs(c) @ np.abs(self.values)),
             components=tuple(part.mapped(c) for part in self.components),
             bounds=bounds,
+            trials=self._selected_trials(c),
         )
+
+    def _selected_trials(self, matrix: FloatArray) -> FloatArray | None:
+        """Trials of the rows that select one value; a difference is no proportion."""
+        if self.trials is None:
+            return None
+        column = matrix.argmax(axis=1)
+        alone = (matrix != 0).sum(axis=1) == 1
+        alone &= matrix[np.arange(len(matrix)), column] == 1.0
+        return np.where(alone, self.trials[column], np.nan)
 
     def select(self, names: Sequence[str]) -> InfluenceEstimate:
         """Some of the quantities, in the order given."""

@@ -45,6 +45,7 @@ def joined(items: list[InfluenceEstimate]) -> InfluenceEstimate:
         side_by_side(aligned, [len(item) for item in items], g),
         clusters,
         _bounds(items),
+        np.concatenate([np.full(len(i), np.nan) if i.trials is None else i.trials for i in items]),
     )
 
 

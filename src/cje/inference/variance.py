@@ -112,6 +112,20 @@ class ComponentVariance:
         se = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         return np.asarray(third * (size / np.where(se > 0, se, np.inf)) ** 3)
 
+    @cached_property
+    def known_skewness(self) -> FloatArray:
+        r"""(K,) the skewness shrunk to zero by how little is known of it.
+
+        With :math:`T = \sum_g \psi_g^3`, whose variance is about :math:`\sum_g \psi_g^6`, the
+        factor is :math:`T^2 / (T^2 + \sum_g \psi_g^6)`: the posterior mean under a normal prior
+        around zero as wide as the estimate itself.
+        """
+        size, _, third, _ = self._powers
+        psi = self.influence.T / np.where(size > 0, size, 1.0)[:, None]
+        cubes = psi**3
+        noise = np.einsum("kg,kg->k", cubes, cubes)
+        return self.skewness * third**2 / np.where(noise > 0, third**2 + noise, 1.0)
+
     # ---- parts ----------------------------------------------------------------------------------
 
     @property
@@ -156,7 +170,31 @@ class ComponentVariance:
         alone = len(counted) == sum(c.influence is not None for c in self.components)
         _, total, _, fourth = self._powers if alone else _power_sums(self._summed(counted))
         safe = np.where(fourth > 0, fourth, 1.0)
-        return np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
+        df = np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
+        return np.asarray(np.minimum(df, self._labelled_degrees(most)))
+
+    def _labelled_degrees(self, most: float) -> FloatArray:
+        r"""(K,) what the labelled clusters allow: Satterthwaite over their expected variances.
+
+        The label part :math:`L = \sum_g v_g` over m labelled clusters is known to
+        :math:`(1 - 1/m) L^2 / \sum_g v_g^2` degrees of freedom (m - 1 for equal ones), the rest of
+        the variance to those of all clusters.
+        """
+        stated = [
+            c.label_variance for c in self.components if c.counted and c.influence is not None
+        ]
+        known = [v for v in stated if v is not None]
+        if not known:
+            return np.full(self.k, np.inf)
+        v = self._summed(known)
+        total, clusters = v.sum(axis=0), np.count_nonzero(v, axis=0)
+        squares = np.einsum("gk,gk->k", v, v)
+        has = squares > 0
+        labels = (1.0 - 1.0 / np.maximum(clusters, 1)) * total**2 / np.where(has, squares, 1.0)
+        raw = np.diag(self.raw)
+        share = np.clip(total / np.where(raw > 0, raw, np.inf), 0.0, 1.0)
+        parts = share**2 / np.maximum(labels, 1.0) + (1.0 - share) ** 2 / most
+        return np.where(has, 1.0 / np.maximum(parts, 1.0 / most), np.inf)
 
     @cached_property
     def _powers(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

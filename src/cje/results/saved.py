@@ -218,6 +218,9 @@ def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, An
     return common | {
         "components": [_component_dict(part) for part in estimate.components],
         "clusters": None if estimate.clusters is None else list(estimate.clusters),
+        "trials": None
+        if estimate.trials is None
+        else [_finite(v) for v in estimate.trials.tolist()],
     }
 
 
@@ -228,6 +231,7 @@ def _component_dict(part: Component) -> dict[str, Any]:
         "covariance": None if part.covariance is None else part.covariance.tolist(),
         "df": _finite(part.df),
         "spread": None if part.spread is None else _packed(part.spread),
+        "label_variance": None if part.label_variance is None else _packed(part.label_variance),
     }
 
 
@@ -238,6 +242,7 @@ def _component_from(data: dict[str, Any]) -> Component:
         data["covariance"],
         np.inf if data["df"] is None else float(data["df"]),
         None if data["spread"] is None else _unpacked(data["spread"]),
+        None if data.get("label_variance") is None else _unpacked(data["label_variance"]),
     )
 
 
@@ -278,6 +283,7 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
         tuple(components),
         None if data["clusters"] is None else tuple(data["clusters"]),
         bounds,
+        None if data.get("trials") is None else np.array(data["trials"], dtype=np.float64),
     )
 
 

@@ -31,6 +31,8 @@ from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["audit_labels"]
 
+_MIN_OTHER_LABELS = 10  # as many as a calibration needs (`label_pool`)
+
 
 def audit_labels(
     fresh: Dataset, pool: LabelPool, predictor: LabelPredictor, borrowed: Sequence[str]
@@ -59,9 +61,10 @@ def audit_labels(
         audit = _audit(policy, owner == code, pool, prompt)
         details["transport"][policy] = audit.to_dict()
         findings += _transport_findings(audit, policy in borrowed, width)
-        if policy in borrowed:
+        if policy in borrowed and (owner != code).any():
             own = fresh.judge_score[fresh.policy.codes == code]
-            overlap = score_overlap(policy, own, pool.scores)
+            # Its own labels would widen the range that the borrowed calibration was made on.
+            overlap = score_overlap(policy, own, pool.scores[owner != code])
             details["score_overlap"][policy] = overlap.to_dict()
             findings += score_overlap_findings(overlap)
     findings += label_choice_findings(fresh)
@@ -80,7 +83,7 @@ def _audit(
 ) -> TransportAudit:
     """The policy's labels against an isotonic calibration made from all other labels."""
     others = ~mine
-    if mine.sum() < MIN_PROBE_LABELS or others.sum() < MIN_PROBE_LABELS:
+    if mine.sum() < MIN_PROBE_LABELS or others.sum() < _MIN_OTHER_LABELS:
         return not_checked(policy)
     own_weights = None if pool.weights is None else pool.weights[mine]
     weights = None if pool.weights is None else pool.weights[others]
@@ -105,7 +108,7 @@ def _audit(
 def _transport_findings(audit: TransportAudit, borrowed: bool, width: float) -> list[Finding]:
     if audit.status is TransportStatus.NOT_CHECKED:
         return []  # that nothing checks a borrowed policy is part of `borrowed-calibration`
-    return audit.findings(width, borrowed=borrowed)
+    return audit.findings(width, borrowed=borrowed, corrected=True)
 
 
 def _different_prompts(fresh: Dataset) -> list[Finding]:

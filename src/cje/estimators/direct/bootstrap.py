@@ -81,7 +81,7 @@ def bootstrap_direct(
 
 def _gather(data: Dataset, min_labels: int) -> _Cells:
     policy: Codes = data.policy.compact()
-    prompt = data.prompt_id.compact()
+    prompt = data.units.compact()
     scores, level = _levels(data.judge_score)
     k, d, g = policy.n_names, len(scores), prompt.n_names
     grid = policy.codes * d + level

@@ -11,10 +11,19 @@ import numpy as np
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.estimators.direct.audit import audit_labels
+from cje.estimators.direct.borrowing import Borrowing
 from cje.estimators.direct.findings import cell_findings, copy_findings, weighting_findings
-from cje.estimators.direct.label_pool import gather_labels
+from cje.estimators.direct.label_pool import MIN_CLUSTERS, gather_labels
 from cje.estimators.direct.label_predictor import fit_label_predictor
-from cje.estimators.direct.rectifier import LabelledCell, own_slope, rectified_mean, shrunken_slopes
+from cje.estimators.direct.own_labels import ENTER_FROM, moderated, towards_borrowed
+from cje.estimators.direct.rectifier import (
+    LabelledCell,
+    Slope,
+    effective_trials,
+    own_slope,
+    rectified_mean,
+    shrunken_slopes,
+)
 from cje.estimators.direct.selection import (
     check_labelling,
     selection_findings,
@@ -22,7 +31,6 @@ from cje.estimators.direct.selection import (
 )
 from cje.estimators.identical_labels import unseen_variance
 from cje.estimators.judge_curve import judge_curve
-from cje.estimators.plug_in import label_influence, sized_by_jackknife
 from cje.estimators.rows import (
     cells_of,
     covariate_matrix,
@@ -57,11 +65,15 @@ class _Cell:
     influence: FloatArray  # per row of the cell
     rows: IntArray
     n_labels: int
+    n_clusters: int  # labelled
     slope: float | None  # None: borrowed calibration
     r2: float | None
-    label_variance: float | None
+    spread: float | None  # variance of its labels
     unseen_variance: float  # variance granted where identical labels show none
-    by_label: FloatArray | None  # borrowed: influence of every label of the pool
+    trials: float = np.nan  # binary labels: effective number of independent ones
+    by_label: FloatArray | None = None  # borrowed: influence of every label of the pool
+    label_variance: FloatArray | None = None  # of the labels of each of its clusters
+    clusters: IntArray | None = None  # those clusters
 
 
 class DirectEstimator:
@@ -78,10 +90,12 @@ class DirectEstimator:
     is consistent whatever f is, as long as labels were chosen at random (or with the given
     `label_propensity`); a good f makes it short.
 
-    A policy with fewer than `min_labels` labels is **borrowed**: its value is the mean calibrated
-    reward, right only if the judge -> label relation is the same as for the labelled policies;
-    the uncertainty of the labels enters by a delete-one-fold jackknife, and every number that
-    depends on it is marked.
+    A policy with labels on fewer than `min_labels` clusters (prompts, or what contains them) is
+    **borrowed**: its value is the mean calibrated reward, right only if the judge -> label relation
+    is the same as for the labelled policies; the uncertainty of the labels enters by a jackknife
+    over labelled clusters, and every number that depends on it is marked. From three labels of
+    its own, the value moves to the rectified mean as far as those labels show an offset, and the
+    interval is that of the rectified mean.
 
     Parameters
     ----------
@@ -93,11 +107,11 @@ class DirectEstimator:
     covariates : sequence of str
         Columns of `dataset.covariates` for the prediction, such as ``("response_length",)``.
     n_folds, seed : int
-        Folds of prompts for cross-fitting.
+        Folds of clusters for cross-fitting.
     mode : {"auto", "monotone", "two_stage"}
         Calibration mode.
     min_labels : int
-        Labels a policy needs for a rectifier of its own.
+        Labelled clusters a policy needs for a rectifier of its own.
     level : float
         Confidence level the result reports.
 
@@ -176,7 +190,7 @@ class DirectEstimator:
         data = self.dataset
         require_scores(data, "direct")
         self._x = covariate_matrix(data, self.covariates)
-        self._prompts = data.prompt_id.compact()
+        self._units = data.units.compact()
         self.pool_ = pool = gather_labels(
             data, self._x, self.calibration_data, self.covariates,
             n_folds=self.n_folds, seed=self.seed,
@@ -189,14 +203,28 @@ class DirectEstimator:
         propensity = None if data.label_propensity is None else data.label_propensity[rows]
         prediction = self.predictor_.at_labels[:n]
         self._labels = _Labels(rows, prediction, pool.labels[:n], propensity)
+        self._borrowing = Borrowing(self.predictor_.model, pool)
 
     def _own_labels(self, cells: Codes) -> list[IntArray]:
         """Positions of the labels of each cell."""
         label_cell = cells.codes[self._labels.rows]
         return [np.flatnonzero(label_cell == k) for k in range(cells.n_names)]
 
+    def _n_clusters(self, own: IntArray) -> int:
+        """Labelled clusters of a cell: as many independent labels it has."""
+        return len(np.unique(self._units.codes[self._labels.rows[own]]))
+
+    def _enough(self, n_clusters: Sequence[int]) -> list[bool]:
+        """Whether each cell rests on its own labels: it has enough, or nobody has more."""
+        most = len(np.unique(self.pool_.clusters))
+        return [
+            n >= self.min_labels or (n >= MIN_CLUSTERS and most < self.min_labels)
+            for n in n_clusters
+        ]
+
     def _borrowed_names(self, own: Sequence[IntArray], names: Sequence[str]) -> list[str]:
-        return [name for name, rows in zip(names, own, strict=True) if len(rows) < self.min_labels]
+        enough = self._enough([self._n_clusters(rows) for rows in own])
+        return [name for name, rests in zip(names, enough, strict=True) if not rests]
 
     def _cell_findings(self, cells: Codes) -> tuple[Finding, ...]:
         own, names = self._own_labels(cells), cells.names
@@ -206,9 +234,12 @@ class DirectEstimator:
             all_same if name in borrowed else float(np.ptp(self._labels.label[rows])) == 0.0
             for name, rows in zip(names, own, strict=True)
         ]
-        counts = {name: len(rows) for name, rows in zip(names, own, strict=True)}
+        counts = {
+            name: (len(rows), self._n_clusters(rows)) for name, rows in zip(names, own, strict=True)
+        }
+        unit = "prompt" if self.dataset.cluster is None else "cluster"
         return (
-            *cell_findings(names, counts, borrowed, self.min_labels, constant),
+            *cell_findings(names, counts, unit, borrowed, self.min_labels, constant),
             *weighting_findings(self.dataset, self.calibration_data, cells, borrowed),
         )
 
@@ -224,24 +255,30 @@ class DirectEstimator:
 
     def _estimate(self, cells: Codes) -> EstimationResult:
         data = self.dataset
-        prompts = self._prompts
+        units = self._units
         own = self._own_labels(cells)
-        tuned = [k for k, rows in enumerate(own) if len(rows) >= self.min_labels]
+        counts = [self._n_clusters(rows) for rows in own]
+        enough = self._enough(counts)
+        tuned = [k for k, rests in enumerate(enough) if rests]
+        few = [k for k, n in enumerate(counts) if n >= ENTER_FROM and not enough[k]]
         weights = draw_weights(data, cells)
-        labelled = {k: self._labelled_cell(own[k], weights) for k in tuned}
-        shrunken = shrunken_slopes([own_slope(labelled[k]) for k in tuned])
-        slopes = dict(zip(tuned, shrunken.tolist(), strict=True))
-        influence = np.zeros((prompts.n_names, cells.n_names))
+        labelled = {k: self._labelled_cell(own[k], weights) for k in (*tuned, *few)}
+        fitted = [own_slope(labelled[k]) for k in tuned]
+        # A few labels know no slope: theirs is the common one.
+        shrunken = shrunken_slopes([*fitted, *(Slope(0.0, np.inf, 0.0, 0.0) for _ in few)])
+        slopes = dict(zip((*tuned, *few), shrunken.tolist() if tuned else [1.0] * len(few),
+                          strict=True))  # fmt: skip
+        influence = np.zeros((units.n_names, cells.n_names))
         done: list[_Cell] = []
         for k in range(cells.n_names):
             rows = np.flatnonzero(cells.codes == k)
             row_weight = None if weights is None else weights[rows]
             if k in slopes:
                 at = np.searchsorted(rows, self._labels.rows[own[k]])
-                cell = self._rectified(rows, row_weight, at, labelled[k], slopes[k])
+                cell = self._rectified(rows, row_weight, at, labelled[k], slopes[k], enough[k])
             else:
-                cell = self._borrowed(rows, row_weight, len(own[k]))
-            influence[:, k] = cluster_sums(cell.influence, prompts.codes[rows], prompts.n_names)
+                cell = self._borrowed(rows, row_weight, len(own[k]), counts[k])
+            influence[:, k] = cluster_sums(cell.influence, units.codes[rows], units.n_names)
             done.append(cell)
         return self._result(cells, done, influence)
 
@@ -255,7 +292,10 @@ class DirectEstimator:
             w, c = u / pi, u**2 * (1.0 - pi) / pi**2
         # all rows labelled for certain: any slope gives the mean of the labels
         c = c if c.sum() > 0 else np.ones(len(own))
-        return LabelledCell(labels.prediction[own], labels.label[own], w / w.sum(), c / c.mean())
+        _, cluster = np.unique(self._units.codes[labels.rows[own]], return_inverse=True)
+        return LabelledCell(
+            labels.prediction[own], labels.label[own], w / w.sum(), c / c.mean(), cluster
+        )
 
     def _rectified(
         self,
@@ -264,52 +304,74 @@ class DirectEstimator:
         at: IntArray,
         cell: LabelledCell,
         slope: float,
+        enough: bool,
     ) -> _Cell:
         x = None if self._x is None else self._x[rows]
-        prediction = self.predictor_.average(self.dataset.judge_score[rows], x)
+        scores = self.dataset.judge_score[rows]
+        prediction = self.predictor_.average(scores, x)
         prediction[at] = cell.prediction
-        value, influence = rectified_mean(prediction, row_weight, at, cell, slope)
+        found = rectified_mean(prediction, row_weight, cell, slope)
+        value, unseen = found.value, 0.0
+        if not enough:
+            found, unseen = moderated(found, cell, self._other_variance(rows[at], slope))
+            u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
+            borrowed = float(u @ self.predictor_.model.predict(scores, x))
+            value = towards_borrowed(found, borrowed, cell, self.min_labels)
+        elif np.ptp(cell.label) == 0.0:
+            unseen = unseen_variance(cell.n_clusters)
+        influence = found.sample.copy()
+        influence[at] += found.labels
         mean = float(cell.weight @ cell.label)
         variance = float(cell.weight @ (cell.label - mean) ** 2)
         error = cell.label - slope * cell.prediction
         spread = float(cell.weight @ (error - float(cell.weight @ error)) ** 2)
-        n = len(at)
+        shares = cell.by_cluster(cell.weight)
+        codes = self._units.codes[rows[at]]
+        clusters = np.empty(cell.n_clusters, dtype=np.int64)
+        clusters[cell.cluster] = codes
         return _Cell(
             float(np.clip(value, 0.0, 1.0)),
             influence,
             rows,
-            n,
-            slope,
+            len(at),
+            cell.n_clusters,
+            slope if enough else None,
             None if variance <= 0 else 1.0 - spread / variance,
             variance,
-            unseen_variance(n) if np.ptp(cell.label) == 0.0 else 0.0,
-            None,
+            unseen,
+            effective_trials(found, at, cell) if enough else np.nan,
+            label_variance=spread * shares**2,
+            clusters=clusters,
         )
 
-    def _borrowed(self, rows: IntArray, row_weight: FloatArray | None, n_labels: int) -> _Cell:
-        scores = self.dataset.judge_score[rows]
+    def _other_variance(self, own_rows: IntArray, slope: float) -> float:
+        """Variance of the residuals of all labels but those of the rows given."""
+        pool = self.pool_
+        other = np.ones(len(pool.labels), dtype=bool)
+        other[np.searchsorted(self._labels.rows, own_rows)] = False
+        if not other.any():
+            other[:] = True
+        error = (pool.labels - slope * self.predictor_.at_labels)[other]
+        return float(error.var())
+
+    def _borrowed(
+        self, rows: IntArray, row_weight: FloatArray | None, n_labels: int, n_clusters: int
+    ) -> _Cell:
         x = None if self._x is None else self._x[rows]
         u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
-        model = self.predictor_.model
-        reward = model.predict(scores, x)
-        value = float(u @ reward)
-        occupied = np.flatnonzero(self.predictor_.shares > 0)
-        without = np.array([u @ model.folds[k].predict(scores, x) for k in occupied])
+        found = self._borrowing.value(self.dataset.judge_score[rows], x, u)
         pool = self.pool_
-        fitted = model.predict(pool.scores, pool.covariates)
-        moved = label_influence(reward, u, fitted, pool.labels, pool.weights)
-        fold = np.searchsorted(occupied, pool.folds)
-        moved = sized_by_jackknife(moved, without, fold, pool.clusters)
         return _Cell(
-            value,
-            u * (reward - value),
+            found.value,
+            found.sample,
             rows,
             n_labels,
+            n_clusters,
             None,
             None,
             None,
             unseen_variance(len(np.unique(pool.clusters))) if np.ptp(pool.labels) == 0.0 else 0.0,
-            moved,
+            by_label=found.by_label,
         )
 
     def _result(self, cells: Codes, done: list[_Cell], influence: FloatArray) -> EstimationResult:
@@ -317,13 +379,15 @@ class DirectEstimator:
         estimate = InfluenceEstimate(
             names,
             np.array([cell.value for cell in done]),
-            (Component(SAMPLING, influence), *self._label_components(done)),
-            self._prompts.vocabulary,
+            (self._sampling(done, influence), *self._label_components(done)),
+            self._units.vocabulary,
             (0.0, 1.0),
+            np.array([cell.trials for cell in done]),
         ).rescaled(scale.width, scale.low)
         borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
         n_rows = {name: len(cell.rows) for name, cell in zip(names, done, strict=True)}
         n_labels = {name: cell.n_labels for name, cell in zip(names, done, strict=True)}
+        n_clusters = {name: cell.n_clusters for name, cell in zip(names, done, strict=True)}
         return EstimationResult(
             "direct",
             estimate,
@@ -331,6 +395,7 @@ class DirectEstimator:
             metadata={
                 "n_rows": n_rows,
                 "n_labels": n_labels,
+                "n_labelled_clusters": n_clusters,
                 "borrowed": borrowed,
                 "level": self.level,
                 "quantity": "mean label",
@@ -339,24 +404,32 @@ class DirectEstimator:
             findings=self._cell_findings(cells),
         )
 
+    def _sampling(self, done: list[_Cell], influence: FloatArray) -> Component:
+        """The sample's rows, with the variance expected of each labelled cluster."""
+        known = np.zeros_like(influence)
+        for k, cell in enumerate(done):
+            if cell.clusters is not None and cell.label_variance is not None:
+                known[cell.clusters, k] = cell.label_variance
+        return Component(SAMPLING, influence, label_variance=known)
+
     def _label_components(self, done: list[_Cell]) -> list[Component]:
         """Uncertainty of the labels behind borrowed values, and of labels that are all the same.
 
-        A label of a prompt without fresh draws enters by the covariance of what it moves: as a
+        A label of a cluster without fresh draws enters by the covariance of what it moves: as a
         cluster it would count among the prompts from which the sampling variance is known.
         """
         apart = np.diag([cell.unseen_variance for cell in done])
         found = []
         if any(cell.by_label is not None for cell in done):
-            clusters, n_prompts = self.pool_.clusters, self._prompts.n_names
-            columns = np.zeros((max(n_prompts, int(clusters.max()) + 1), len(done)))
+            clusters, n_units = self.pool_.clusters, self._units.n_names
+            columns = np.zeros((max(n_units, int(clusters.max()) + 1), len(done)))
             for k, cell in enumerate(done):
                 if cell.by_label is not None:
                     columns[:, k] = cluster_sums(cell.by_label, clusters, len(columns))
-            elsewhere = columns[n_prompts:]
+            elsewhere = columns[n_units:]
             apart += elsewhere.T @ elsewhere
-            folds = int((self.predictor_.shares > 0).sum())
-            found.append(Component(LABELS, columns[:n_prompts], df=folds - 1.0))
+            df = self._borrowing.degrees_of_freedom
+            found.append(Component(LABELS, columns[:n_units], df=df))
         if apart.any():
             found.append(Component(LABELS, covariance=apart))
         return found
@@ -382,8 +455,8 @@ class DirectEstimator:
 
 def _to_bound(cell: _Cell, se: float) -> float | None:
     """Standard error over the efficiency bound's, sigma^2 (1-R^2)/labels + sigma^2 R^2/rows."""
-    if cell.r2 is None or cell.label_variance is None:
+    if cell.r2 is None or cell.spread is None:
         return None
     r2 = min(max(cell.r2, 0.0), 1.0)
-    bound = cell.label_variance * ((1.0 - r2) / cell.n_labels + r2 / len(cell.rows))
+    bound = cell.spread * ((1.0 - r2) / cell.n_labels + r2 / len(cell.rows))
     return se / float(np.sqrt(bound)) if bound > 0 else None

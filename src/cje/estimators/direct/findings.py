@@ -18,32 +18,34 @@ __all__ = ["cell_findings", "copy_findings", "weighting_findings"]
 
 def cell_findings(
     names: Sequence[str],
-    n_labels: Mapping[str, int],
+    n_labels: Mapping[str, tuple[int, int]],
+    unit: str,
     borrowed: Sequence[str],
     min_labels: int,
     constant: Sequence[bool],
 ) -> tuple[Finding, ...]:
-    """Borrowed calibration, few labels, labels that are all the same."""
+    """Borrowed calibration, few labels, labels that are all the same.
+
+    `n_labels` holds labels and labelled clusters (named `unit`), which are what counts.
+    """
     findings = []
     for name, same in zip(names, constant, strict=True):
-        count = n_labels[name]
+        count, clusters = n_labels[name]
+        details = {"n_labels": count, "n_labelled_clusters": clusters}
+        have = f"{count} labels" if clusters == count else f"{count} labels on {clusters} {unit}s"
         enough = FEW_LABELS["enough"]
         if name in borrowed:
-            own = "no labels" if count == 0 else f"only {count} labels"
+            own = "no labels" if count == 0 else f"only {have}"
             findings.append(
                 BORROWED_CALIBRATION.finding(
-                    name, own=own, enough=max(min_labels, enough), details={"n_labels": count}
+                    name, own=own, enough=max(min_labels, enough), details=details
                 )
             )
-        elif count < enough:
-            findings.append(
-                FEW_LABELS.finding(name, n_labels=count, enough=enough, details={"n_labels": count})
-            )
+        elif clusters < enough:
+            findings.append(FEW_LABELS.finding(name, have=have, enough=enough, details=details))
         if same:
-            which = "all labels it borrows" if name in borrowed else f"all {count} labels"
-            findings.append(
-                IDENTICAL_LABELS.finding(name, which=which, details={"n_labels": count})
-            )
+            which = "all labels it borrows" if name in borrowed else f"all {have}"
+            findings.append(IDENTICAL_LABELS.finding(name, which=which, details=details))
     return tuple(findings)
 
 

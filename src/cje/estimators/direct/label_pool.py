@@ -14,10 +14,14 @@ from cje.errors import CJEError
 from cje.estimators.rows import covariate_matrix, require_same_judge_scale, require_scores
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["LabelPool", "gather_labels", "inverse_propensity"]
+__all__ = ["MIN_CLUSTERS", "LabelPool", "gather_labels", "inverse_propensity"]
 
 
 _MIN_LABELS = 10  # in all, to fit a calibration
+# Labelled clusters in all. With four, a variance has three degrees of freedom, its t quantile is
+# 3.2 and the interval covers 91% (binary: less); halved, coverage falls to .75; doubled, studies of
+# eight prompts would be refused whose intervals cover.
+MIN_CLUSTERS = 5
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,10 @@ class LabelPool:
         1 / propensity.
     covariates : array (m, p), optional
     clusters : array (m,)
-        Prompt of each label: the data set's prompts by their code, then those it does not have.
+        Cluster of each label (its prompt, or what contains it): the data set's clusters by their
+        code, then those it does not have.
+    names : Codes
+        The same with their names.
     n_own : int
         Labels of the data set itself.
     n_copies : int
@@ -44,6 +51,7 @@ class LabelPool:
     weights: FloatArray | None
     covariates: FloatArray | None
     clusters: IntArray
+    names: Codes
     n_own: int
     n_copies: int
 
@@ -55,6 +63,7 @@ class _Part:
     data: Dataset
     rows: IntArray
     prompts: IntArray  # over the prompts of all parts
+    units: Codes  # of the rows, over the clusters of all parts
 
 
 def gather_labels(
@@ -73,24 +82,39 @@ def gather_labels(
     for other in others:
         require_scores(other, "calibration data")
         require_same_judge_scale(data.judge_scale, other, "the calibration data", "the fresh draws")
-    parts, prompts, n_copies = _distinct_parts([data, *others])
+    parts, n_copies = _distinct_parts([data, *others])
+    units = _all_units(parts)
     labels = np.concatenate([part.data.oracle_label[part.rows] for part in parts])
-    if len(labels) < _MIN_LABELS:
-        raise CJEError(
-            f"direct needs at least {_MIN_LABELS} oracle labels in all",
-            value=len(labels),
-            hint="label more rows at random (estimator='naive' runs without labels)",
-        )
+    _check_enough(data, len(labels), units)
     return LabelPool(
         scores=np.concatenate([part.data.judge_score[part.rows] for part in parts]),
         labels=labels,
-        folds=_label_folds(prompts.compact(), n_folds, seed),
+        folds=_label_folds(units.compact(), n_folds, seed),
         weights=_weights(parts),
         covariates=_covariates(parts, x, covariates),
-        clusters=prompts.codes,
+        clusters=units.codes,
+        names=units,
         n_own=len(parts[0].rows),
         n_copies=n_copies,
     )
+
+
+def _check_enough(data: Dataset, n_labels: int, units: Codes) -> None:
+    """Enough labels to fit a calibration, on enough clusters to know how they vary."""
+    if n_labels < _MIN_LABELS:
+        raise CJEError(
+            f"direct needs at least {_MIN_LABELS} oracle labels in all",
+            value=n_labels,
+            hint="label more rows at random (estimator='naive' runs without labels)",
+        )
+    n, unit = units.compact().n_names, "prompts" if data.cluster is None else "clusters"
+    if n < MIN_CLUSTERS:
+        raise CJEError(
+            f"the {n_labels} labels are on {n} {unit}; direct needs labels on at least "
+            f"{MIN_CLUSTERS} {unit}, because labels of one {unit[:-1]} are not independent",
+            value=n,
+            hint=f"label responses to more {unit}, fewer of each",
+        )
 
 
 def _covariates(
@@ -127,8 +151,6 @@ def _weights(parts: Sequence[_Part]) -> FloatArray | None:
 
 def _label_folds(prompts: Codes, n_folds: int, seed: int) -> IntArray:
     """Folds of the labelled prompts; another seed where all would fall into one."""
-    if prompts.n_names < 2:
-        raise CJEError("all labels are on one prompt", hint="label responses to several prompts")
     for start in range(seed, seed + 64):
         folds = get_folds(prompts, n_folds, start)
         if folds.min() < folds.max():
@@ -139,24 +161,42 @@ def _label_folds(prompts: Codes, n_folds: int, seed: int) -> IntArray:
 # ---- the same label twice -----------------------------------------------------------------------
 
 
-def _distinct_parts(sets: Sequence[Dataset]) -> tuple[list[_Part], Codes, int]:
-    """The labelled rows of each data set, the prompt of each label, and how many were copies."""
+def _distinct_parts(sets: Sequence[Dataset]) -> tuple[list[_Part], int]:
+    """The labelled rows of each data set, without copies, and how many copies there were."""
     rows = [np.flatnonzero(data.is_labelled) for data in sets]
     first = sets[0].prompt_id.compact().take(rows[0])
+    units = sets[0].units.compact().take(rows[0])
     if len(sets) == 1:
-        return [_Part(sets[0], rows[0], first.codes)], first, 0
+        return [_Part(sets[0], rows[0], first.codes, units)], 0
     rest = [d.prompt_id.take(r).compact() for d, r in zip(sets[1:], rows[1:], strict=True)]
     prompts = first.concat(*rest)
+    whole = units.concat(*(_units_like(sets[0], d, r) for d, r in zip(sets[1:], rows[1:],
+                                                                      strict=True)))  # fmt: skip
     ends = np.cumsum([len(r) for r in rows])[:-1]
     parts: list[_Part] = []
-    kept: list[BoolArray] = []
-    for data, own, codes in zip(sets, rows, np.split(prompts.codes, ends), strict=True):
-        part = _Part(data, own, codes)
-        new = ~_copies(part, parts)
-        parts.append(_Part(data, own[new], codes[new]))
-        kept.append(new)
-    keep = np.concatenate(kept)
-    return parts, prompts.take(np.flatnonzero(keep)), int(np.count_nonzero(~keep))
+    for data, own, codes, at in zip(
+        sets, rows, np.split(prompts.codes, ends), np.split(whole.codes, ends), strict=True
+    ):
+        part = _Part(data, own, codes, Codes(at, whole.vocabulary))
+        new = np.flatnonzero(~_copies(part, parts))
+        parts.append(_Part(data, own[new], codes[new], part.units.take(new)))
+    return parts, sum(map(len, rows)) - sum(len(part.rows) for part in parts)
+
+
+def _all_units(parts: Sequence[_Part]) -> Codes:
+    """Cluster of each label of all parts, over their common vocabulary."""
+    if len(parts) == 1:
+        return parts[0].units
+    codes = np.concatenate([part.units.codes for part in parts])
+    return Codes(codes, parts[0].units.vocabulary)
+
+
+def _units_like(data: Dataset, other: Dataset, rows: IntArray) -> Codes:
+    """Clusters of rows of `other`; where it names none, those `data` has its prompts in."""
+    if data.cluster is None or other.cluster is not None:
+        return other.units.take(rows).compact()
+    known = dict(zip(data.prompt_id.decode(), data.cluster.decode(), strict=True))
+    return Codes.encode([known.get(p, p) for p in other.prompt_id.take(rows).decode()])
 
 
 def _copies(part: _Part, earlier: Sequence[_Part]) -> BoolArray:

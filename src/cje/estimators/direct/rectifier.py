@@ -13,8 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import cluster_sums
 
-__all__ = ["LabelledCell", "Slope", "own_slope", "rectified_mean", "shrunken_slopes"]
+__all__ = [
+    "LabelledCell",
+    "Rectified",
+    "Slope",
+    "effective_trials",
+    "own_slope",
+    "rectified_mean",
+    "shrunken_slopes",
+]
 
 
 # How far, in prior standard deviations of one, policies' slopes lie from the common one. The slope
@@ -30,6 +39,25 @@ class LabelledCell(NamedTuple):
     label: FloatArray
     weight: FloatArray  # sums to one
     slope_weight: FloatArray  # variance each squared residual carries
+    cluster: IntArray  # 0 .. m - 1: the labelled cluster of each label
+
+    @property
+    def n_clusters(self) -> int:
+        """Labelled clusters: what the labels' part of the variance is known from."""
+        return int(self.cluster.max(initial=-1)) + 1
+
+    def by_cluster(self, values: FloatArray) -> FloatArray:
+        """Sums of `values` over the labels of each cluster."""
+        return cluster_sums(values, self.cluster, self.n_clusters)
+
+
+class Rectified(NamedTuple):
+    """A rectified mean and the two parts of its influence."""
+
+    value: float
+    sample: FloatArray  # of every row
+    labels: FloatArray  # of every label
+    slope: float
 
 
 class Slope(NamedTuple):
@@ -46,14 +74,12 @@ def own_slope(cell: LabelledCell) -> Slope:
     z, r = _centred(cell)
     c = cell.slope_weight
     sxx, sxy = float(c @ z**2), float(c @ (z * r))
-    if len(z) < 3 or sxx <= 1e-12 * max(float(c.sum()), 1e-300):
+    m = cell.n_clusters
+    if m < 3 or sxx <= 1e-12 * max(float(c.sum()), 1e-300):
         return Slope(0.0, np.inf, 0.0, 0.0)
     value = sxy / sxx
-    residual = r - value * z
-    correction = len(z) / (len(z) - 2.0)
-    return Slope(
-        value, correction * float((c * z * residual) @ (c * z * residual)) / sxx**2, sxx, sxy
-    )
+    score = cell.by_cluster(c * z * (r - value * z))
+    return Slope(value, m / (m - 2.0) * float(score @ score) / sxx**2, sxx, sxy)
 
 
 def shrunken_slopes(slopes: list[Slope]) -> FloatArray:
@@ -76,32 +102,53 @@ def shrunken_slopes(slopes: list[Slope]) -> FloatArray:
 
 
 def rectified_mean(
-    prediction: FloatArray,
-    row_weight: FloatArray | None,
-    labelled: IntArray,
-    cell: LabelledCell,
-    slope: float,
-) -> tuple[float, FloatArray]:
-    r"""Estimate and per-row influence of one cell.
+    prediction: FloatArray, row_weight: FloatArray | None, cell: LabelledCell, slope: float
+) -> Rectified:
+    r"""Estimate and influence of one cell.
 
-    .. math:: \psi_i = u_i \lambda (f_i - \bar f) + L_i w_i (e_i - \bar e) / \sqrt{1 - h_i},
+    .. math:: \psi_i = u_i \lambda (f_i - \bar f) + L_i w_i (e_i - \bar e) / \sqrt{1 - h_{g(i)}},
               \quad e = y - \lambda f
 
-    The leverage :math:`h_i` (of the row in the weighted mean and in the slope) makes the sum of
-    squares unbiased with few labels (HC2; MacKinnon & White 1985).
+    The leverage :math:`h_g` of the labelled cluster of row i (the sum over its labels of the
+    leverage in the weighted mean and in the slope) makes the sum of squares unbiased with few
+    labelled clusters (HC2; MacKinnon & White 1985; Bell & McCaffrey 2002).
     """
     n = len(prediction)
     f_mean = float(prediction.mean()) if row_weight is None else float(row_weight @ prediction)
-    influence = prediction - f_mean
-    influence *= slope / n if row_weight is None else slope * row_weight
+    sample = prediction - f_mean
+    sample *= slope / n if row_weight is None else slope * row_weight
     error = cell.label - slope * cell.prediction
     error_mean = float(cell.weight @ error)
     z, _ = _centred(cell)
     spread = float(cell.slope_weight @ z**2)
     leverage = cell.weight + (cell.slope_weight * z**2 / spread if spread > 0 else 0.0)
-    inflation = 1.0 / np.sqrt(1.0 - np.minimum(leverage, _MAX_LEVERAGE))
-    influence[labelled] += cell.weight * (error - error_mean) * inflation
-    return slope * f_mean + error_mean, influence
+    whole = cell.by_cluster(leverage)[cell.cluster]
+    inflation = 1.0 / np.sqrt(1.0 - np.minimum(whole, _MAX_LEVERAGE))
+    labels = cell.weight * (error - error_mean) * inflation
+    return Rectified(slope * f_mean + error_mean, sample, labels, slope)
+
+
+def effective_trials(found: Rectified, at: IntArray, cell: LabelledCell) -> float:
+    r"""As many independent binary labels know the value as well; NaN where labels are not binary.
+
+    :math:`n^* = \frac{\bar y (1 - \bar y)}{V_0} \cdot \frac{V_0}{V}`: what the labels alone are
+    worth under their design (at most their number; where all are equal, Kish's number of clusters),
+    times what the prediction saves, at most the rows over the labels.
+    """
+    if not ((cell.label == 0.0) | (cell.label == 1.0)).all():
+        return float("nan")
+    mean = float(cell.weight @ cell.label)
+    shares = cell.by_cluster(cell.weight)
+    if np.ptp(cell.label) == 0.0:
+        return 1.0 / float(shares @ shares)
+    alone = cell.by_cluster(cell.weight * (cell.label - mean)) / np.sqrt(1.0 - shares)
+    variance = float(alone @ alone)
+    labels = min(mean * (1.0 - mean) / variance + 1.0, float(len(cell.label)))
+    rest = found.sample.copy()
+    rest[at] = 0.0
+    whole = cell.by_cluster(found.labels + found.sample[at])
+    saved = variance / (float(whole @ whole) + float(rest @ rest))
+    return labels * min(saved, len(found.sample) / len(cell.label))
 
 
 def _centred(cell: LabelledCell) -> tuple[FloatArray, FloatArray]:

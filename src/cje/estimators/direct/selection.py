@@ -41,7 +41,7 @@ def check_labelling(data: Dataset) -> tuple[Dataset, dict[str, SelectionCheck]]:
         if not labelled[mine].any():
             continue
         own = {name: values[mine] for name, values in factors.items()}
-        found = check_selection(labelled[mine], own, data.prompt_id.codes[mine])
+        found = check_selection(labelled[mine], own, data.units.codes[mine])
         checks[policy] = found
         share = float(labelled[mine].mean())
         chance[mine] = share if found.propensity is None else found.propensity
@@ -114,7 +114,7 @@ def _model_covariance(estimator: DirectEstimator, modelled: list[str]) -> FloatA
             for name, values in _factors(data).items()
             if np.isfinite(values[mine]).all()
         }
-        fold = data.prompt_id.codes[mine] % _FOLDS
+        fold = data.units.codes[mine] % _FOLDS
         values = []
         for k in range(_FOLDS):
             try:
