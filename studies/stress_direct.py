@@ -16,6 +16,7 @@ import numpy as np
 from scipy.stats import beta as beta_law
 from scipy.stats import t as t_law
 
+from cje.data import RaterLabels
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators import DirectEstimator
@@ -61,6 +62,8 @@ class Study:
     warned: float
     low_misses: float  # interval below the truth
     high_misses: float
+    t_coverage: float  # of the t interval of the labels alone
+    t_width: float
 
 
 def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
@@ -73,7 +76,7 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
         try:
             result = DirectEstimator(sample.dataset, **options).fit_and_estimate()
         except CJEError:  # refused as a whole
-            rows += [(True, 0.0, 0.0, 0.0, 0.0)] * len(sample.watched or sample.truth)
+            rows += [(True, *[np.nan] * 6)] * len(sample.watched or sample.truth)
             best.append(False)
             continue
         refused = result.refused()
@@ -84,18 +87,19 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
                 continue
             truth = sample.truth[name]
             value = result.estimates[result.policies.index(name)]
-            rows.append((name in refused, interval[0], interval[1], value, truth))
+            alone = _labels_alone(sample, name)
+            rows.append((name in refused, interval[0], interval[1], value, truth, *alone))
         if cell.binary_labels:
             exact.append(_exact_width(sample, list(sample.truth)))
         named = result.best_policy().policy
         top = max(sample.truth.values())
         best.append(named is not None and sample.truth.get(named, top) < top)
-    refuse, low, high, value, truth = np.array(rows, float).T
+    refuse, low, high, value, truth, t_low, t_high = np.array(rows, float).T
     use = refuse == 0
     if not use.any():
-        nan = float("nan")
-        return Study(nan, 1.0, nan, nan, nan, nan, nan, float(np.mean(best)),
-                     float(np.mean(warned or [False])), nan, nan)  # fmt: skip
+        known = {"refused": 1.0, "best_wrong": float(np.mean(best)),
+                 "warned": float(np.mean(warned or [False]))}  # fmt: skip
+        return Study(**dict.fromkeys(Study.__annotations__, float("nan")) | known)
     error, width = (value - truth)[use], (high - low)[use]
     hit = (low <= truth) & (truth <= high)
     sd = float(error.std())
@@ -111,7 +115,17 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
         warned=float(np.mean(warned or [False])),
         low_misses=float((high < truth)[use].mean()),
         high_misses=float((low > truth)[use].mean()),
+        t_coverage=float(((t_low <= truth) & (truth <= t_high))[use].mean()),
+        t_width=float(np.nanmean((t_high - t_low)[use])),
     )
+
+
+def _labels_alone(sample: Sample, name: str) -> tuple[float, float]:
+    """The t interval of the mean of a policy's labels."""
+    y = sample.dataset.oracle_label[sample.dataset.policy.mask(name)]
+    y = y[np.isfinite(y)]
+    half = float(t_law.ppf(0.975, len(y) - 1) * y.std(ddof=1) / np.sqrt(len(y)))
+    return float(y.mean()) - half, float(y.mean()) + half
 
 
 def _exact_width(sample: Sample, names: list[str]) -> float:
@@ -139,7 +153,7 @@ def _dataset(
     prompt = np.arange(n) if prompt is None else prompt
     score = np.concatenate([p["score"] for p in policies.values()])
     label = np.concatenate([np.where(p["labelled"], p["label"], np.nan) for p in policies.values()])
-    shared = {key: np.tile(value, len(names)) for key, value in extra.items()}
+    shared = {k: np.tile(v, len(names)) for k, v in extra.items() if v is not None}
     return Dataset.from_arrays(
         prompt_id=np.tile([f"p{i}" for i in prompt], len(names)),
         policy=np.repeat(names, n),
@@ -169,7 +183,9 @@ def whole_prompts(rng: np.random.Generator, prompts: int, *, total: int = 60) ->
     return Sample(_dataset(parts, prompt=prompt), {"a": 0.5, "b": 0.55})
 
 
-def users(rng: np.random.Generator, size: int, *, labels: int = 100, total: int = 600) -> Sample:
+def users(
+    rng: np.random.Generator, size: int, *, named: bool = True, labels: int = 100, total: int = 600
+) -> Sample:
     """Rows of one user err alike (intraclass correlation one half); the user is the cluster."""
     user = np.arange(total) // size
     parts = {}
@@ -182,7 +198,10 @@ def users(rng: np.random.Generator, size: int, *, labels: int = 100, total: int 
             "label": np.clip(label, 0, 1),
             "labelled": _some(rng, total, labels),
         }
-    data = _dataset(parts, cluster=np.array([f"u{u}" for u in user]))
+    names = np.array([f"u{u}" for u in user])
+    data = _dataset(parts, cluster=names if named else None)
+    if not named:
+        data = data.with_columns(user_id=np.tile(names, 2))
     return Sample(data, {"a": 0.5, "b": 0.55})
 
 
@@ -304,6 +323,36 @@ def log_uniform(rng: np.random.Generator, least: float, *, total: int = 1000) ->
     return Sample(data, {"a": 0.5, "b": 0.5})
 
 
+def rated(
+    rng: np.random.Generator, raters: int, effect: float, crossed: bool, *, total: int = 400
+) -> Sample:
+    """Raters with effects of their own, drawn anew; each row by one rater, or by all."""
+    labels, shift = 60, rng.normal(0, effect, raters)
+    names, values, scores, rows, who, single = "ab", [], [], [], [], []
+    for k in range(2):
+        score = rng.random(total)
+        quality = 0.3 + 0.05 * k + 0.4 * score + rng.normal(0, 0.08, total)
+        chosen = np.flatnonzero(_some(rng, total, labels))
+        per_row = np.arange(raters)[None] if crossed else rng.integers(0, raters, (labels, 1))
+        rater = np.broadcast_to(per_row, (labels, raters if crossed else 1))
+        given = quality[chosen, None] + shift[rater] + rng.normal(0, 0.05, rater.shape)
+        rows.append(np.repeat(chosen + k * total, rater.shape[1]))
+        who.append(rater.ravel())
+        single.append(np.clip(given, 0, 1).ravel())
+        scores.append(np.clip(score, 0, 1))
+        values.append(0.5 + 0.05 * k)
+    data = Dataset.from_arrays(
+        prompt_id=np.tile([f"p{i}" for i in range(total)], 2),
+        policy=np.repeat(list(names), total),
+        judge_score=np.concatenate(scores),
+        rater_labels=RaterLabels.from_arrays(
+            np.concatenate(rows), np.concatenate(single),
+            [f"r{j}" for j in np.concatenate(who)],
+        ),
+    )  # fmt: skip
+    return Sample(data, dict(zip(names, values, strict=True)))
+
+
 def _cells() -> list[Cell]:
     cells = [
         Cell(f"{k} whole prompts of 10 draws labelled", partial(whole_prompts, prompts=k), k - 1.0)
@@ -313,6 +362,10 @@ def _cells() -> list[Cell]:
         Cell(f"users of {size} rows, intraclass correlation 0.5", partial(users, size=size),
              df, peers=False)
         for size, df in ((5, 60.0), (20, 28.0))
+    ]  # fmt: skip
+    cells += [
+        Cell("users of 20 rows, not named as clusters", partial(users, size=20, named=False),
+             28.0, may_say=("cluster-not-used",))
     ]  # fmt: skip
     cells += [
         Cell(f"inflated judge, {own} labels of its own", partial(inflated, own=own), own - 1.0)
@@ -334,13 +387,18 @@ def _cells() -> list[Cell]:
     ]  # fmt: skip
     cells += [
         Cell(f"lognormal, {n} labels", partial(lognormal, labels=n), n - 2.0,
-             may_say=("skewed-labels",))
+             may_say=("few-labels", "skewed-labels"))
         for n in (12, 30, 100)
     ]  # fmt: skip
     cells += [
         Cell(f"log-uniform propensities {least}-1", partial(log_uniform, least=least), 100.0,
              peers=False)
         for least in (0.1, 0.03, 0.01)
+    ]  # fmt: skip
+    cells += [
+        Cell(f"{n} raters, effects {effect}, {'all rate each row' if crossed else 'one per row'}",
+             partial(rated, raters=n, effect=effect, crossed=crossed), n - 1.0, peers=False)
+        for n in (3, 8) for effect, crossed in ((0.1, False), (0.1, True), (0.0, False))
     ]  # fmt: skip
     cells += [
         Cell("first 50 rows, drift, time recorded", partial(first_rows, timed=True), 48.0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
 from cje.analysis.inputs import check_options, read_source
-from cje.analysis.selection import factor_columns
+from cje.analysis.selection import cluster_columns, factor_columns
 from cje.analysis.skips import skip_findings
 from cje.analysis.subgroups import subgroup_results
 from cje.checks import check_level
@@ -266,14 +266,21 @@ def _fresh(
     if isinstance(source, Mapping):
         return read_source(source, groups=groups, **reading)
     opened = open_sources(source, None)
-    return read_source(opened, groups=groups, **_watched(opened, reading))
+    taken = {*groups, *(reading["fields"] or {}).values()}
+    likely = [name for name in _shared(opened, cluster_columns) if name not in taken]
+    return read_source(opened, groups=[*groups, *likely], **_watched(opened, reading))
+
+
+def _shared(opened: Opened, columns: Callable[[Any], list[str]]) -> list[str]:
+    """The columns that every source has among those found in it."""
+    names = [set(columns(part)) for part in opened.sources]
+    return sorted(set.intersection(*names)) if names else []
 
 
 def _watched(opened: Opened, reading: dict[str, Any]) -> dict[str, Any]:
     """Keep the lengths and times that the labelling is checked against, too."""
-    names = [set(factor_columns(part)) for part in opened.sources]
-    shared = set.intersection(*names) if names else set()
-    extra = sorted(shared - set(reading["covariates"]) - set((reading["fields"] or {}).values()))
+    taken = {*reading["covariates"], *(reading["fields"] or {}).values()}
+    extra = [name for name in _shared(opened, factor_columns) if name not in taken]
     return reading | {"covariates": (*reading["covariates"], *extra)}
 
 

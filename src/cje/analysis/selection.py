@@ -1,17 +1,16 @@
-"""Which columns of a file the labelling is checked against: lengths and times, by their names."""
+"""Columns of a file that are checked unasked, by their names: lengths, times, likely clusters."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from cje.data.fields import Plan
+from cje.data.fields import Plan, may_be_cluster, may_be_time
 from cje.data.problems import BadRows
 
-__all__ = ["factor_columns"]
+__all__ = ["cluster_columns", "factor_columns"]
 
 _LENGTH = re.compile(r"^(?:response|output|completion|answer)?_?(?:len|length|chars|tokens|words)$")
-_TIME = re.compile(r"^(?:time|timestamp|ts|created(?:_at)?|created_time|date|day|week|epoch)$")
 
 
 def factor_columns(source: Any) -> list[str]:
@@ -24,9 +23,25 @@ def factor_columns(source: Any) -> list[str]:
         leaf
         for leaf in source.table.leaves()
         if leaf.only("number")
-        and (_LENGTH.match(leaf.display.lower()) or _TIME.match(leaf.display.lower()))
+        and (_LENGTH.match(leaf.display.lower()) or may_be_time(leaf.display))
     ]
     return [leaf.display for leaf in leaves if _all_numbers(source, leaf.path)]
+
+
+def cluster_columns(source: Any) -> list[str]:
+    """Columns of an opened source that may say which prompts belong together, without gaps."""
+    leaves = [
+        leaf
+        for leaf in source.table.leaves()
+        if leaf.only("text", "number") and may_be_cluster(leaf.display)
+    ]
+    return [leaf.display for leaf in leaves if _all_names(source, leaf.path)]
+
+
+def _all_names(source: Any, path: tuple[str, ...]) -> bool:
+    bad = BadRows(skip=True)
+    names = source.table.load(Plan({"group:it": path}), bad).frame["group:it"]
+    return not bad.reasons and names.null_count() == 0 and "" not in names.unique().to_list()
 
 
 def _all_numbers(source: Any, path: tuple[str, ...]) -> bool:

@@ -14,7 +14,16 @@ from typing import Any
 from cje.data.hints import field_hint
 from cje.errors import CJEError
 
-__all__ = ["Leaf", "Plan", "Request", "kind_of", "may_play_a_role", "resolve"]
+__all__ = [
+    "Leaf",
+    "Plan",
+    "Request",
+    "kind_of",
+    "may_be_cluster",
+    "may_be_time",
+    "may_play_a_role",
+    "resolve",
+]
 
 # Role -> names people use for it, the surest first. The role's own name is always the surest.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
@@ -54,10 +63,20 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "rewards": ("reward", "calibrated_reward"),
     "prompt": ("context", "question", "instruction", "query", "input", "user_prompt"),
     "response": ("completion", "output", "answer", "generation", "model_output", "response_text"),
-    # Likely columns that are not used unasked (user, session, ...) are in analysis/selection.py.
     "cluster": ("cluster_id",),
     "rater": ("annotator", "annotator_id", "rater_id", "worker_id", "reviewer", "labeler"),
 }  # fmt: skip
+
+# Columns that may hold several prompts of one origin. They are not used unasked: the direct
+# estimator tests whether labels err alike within them.
+_LIKELY_CLUSTERS = frozenset(
+    name
+    for stem in ("conversation", "session", "thread", "dialog", "dialogue", "chat", "user",
+                 "customer", "account", "document", "article", "patient", "ticket", "author")
+    for name in (stem, f"{stem}_id", f"{stem}_name")
+)  # fmt: skip
+
+_TIME = re.compile(r"^(?:time|timestamp|ts|created(?:_at)?|created_time|date|day|week|epoch)$")
 
 _ROLE_NAMES = frozenset(SYNONYMS) | {name for names in SYNONYMS.values() for name in names}
 
@@ -206,6 +225,16 @@ def best_guess(role: str, leaves: Sequence[Leaf]) -> Leaf | None:
 def may_play_a_role(name: str) -> bool:
     """Whether a field of this name could be recognised as one of the roles."""
     return normalised(name) in _ROLE_NAMES
+
+
+def may_be_time(name: str) -> bool:
+    """Whether a column of this name may say when a response was made."""
+    return _TIME.match(name.lower()) is not None
+
+
+def may_be_cluster(name: str) -> bool:
+    """Whether a column of this name may say which prompts belong together."""
+    return normalised(name.rpartition(".")[2]) in _LIKELY_CLUSTERS
 
 
 def resolve(leaves: Sequence[Leaf], request: Request, source: str) -> Plan:

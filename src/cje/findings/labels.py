@@ -90,6 +90,25 @@ LABELS_DEPEND_ON = Rule(
     "Labelling follows a column of the data other than the judge score.",
     thresholds={"p_value": 1e-3, "effect": 0.02},
 )
+FIRST_ROWS_LABELLED = Rule(
+    "first-rows-labelled",
+    "its labelled rows lie near the {where} of the file (mean position {position:.0%}, "
+    "p = {p_value:.1g}), and no column says when a response was made: if the file is in the order "
+    "of time, the labels describe only that part of it",
+    "add the time of each response as a column (created_at), or label a random slice",
+    "The labels may describe one part of a period. The order of a file may mean nothing, so no "
+    "number depends on it.",
+    thresholds={"p_value": 1e-6, "position": 0.25},
+)
+CLUSTER_NOT_USED = Rule(
+    "cluster-not-used",
+    "labels of one {column} err alike (intraclass correlation {icc:.2f}, p = {p_value:.1g}), and "
+    "the intervals take prompts to be independent: the labels' part should be about {factor:.2f} "
+    "times as wide",
+    "name the column as the cluster: --field cluster={column}, or fields={{'cluster': '{column}'}}",
+    "A conversation, a user or a document holds several prompts whose labels are not independent.",
+    thresholds={"p_value": 0.01, "factor": 1.05},
+)
 IMPOSSIBLE_PROPENSITIES = Rule(
     "impossible-propensities",
     "{count} labelled rows have a label_propensity of {limit:.1g} or less; so many among "

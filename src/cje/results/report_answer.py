@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cje.findings.labels import LABELS_MODELLED
+from cje.findings.labels import FIRST_ROWS_LABELLED, LABELS_MODELLED
 from cje.inference import Interval, Severity
 from cje.report import Answer
 from cje.report.wording import fixed, isolated, shorten
@@ -109,7 +109,9 @@ def _selected(result: EstimationResult) -> list[str]:
     return [
         f"The value of {_name(f.subject)} without an assumption: {_text(f.message)}."
         for f in result.findings
-        if f.code == LABELS_MODELLED.code and f.subject is not None and f.subject not in refused
+        if f.code in (LABELS_MODELLED.code, FIRST_ROWS_LABELLED.code)
+        and f.subject is not None
+        and f.subject not in refused
     ]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.data.dataset import Dataset
+from cje.data.fields import may_be_cluster
 from cje.diagnostics import (
     TransportAudit,
     TransportStatus,
@@ -20,13 +21,14 @@ from cje.diagnostics import (
     score_overlap,
     score_overlap_findings,
 )
+from cje.diagnostics.dependence import cluster_dependence
 from cje.diagnostics.transport import MIN_PROBE_LABELS
 from cje.estimators.direct.label_pool import LabelPool
 from cje.estimators.direct.label_predictor import LabelPredictor
 from cje.estimators.plug_in import label_influence
 from cje.findings import Finding, Severity
 from cje.findings.labels import CONSTANT_JUDGE, DIFFERENT_PROMPTS
-from cje.kernels.clusters import cluster_sums
+from cje.kernels.clusters import cluster_means, cluster_sums
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["audit_labels"]
@@ -68,6 +70,8 @@ def audit_labels(
             details["score_overlap"][policy] = overlap.to_dict()
             findings += score_overlap_findings(overlap)
     findings += label_choice_findings(fresh)
+    details["dependence"], found = _dependence(fresh, pool, predictor)
+    findings += found
     if float(np.ptp(fresh.judge_score)) == 0.0:
         findings.append(CONSTANT_JUDGE.finding(severity=Severity.WARNING))
     findings += _different_prompts(fresh)
@@ -75,6 +79,28 @@ def audit_labels(
     if agreement is not None:
         details["raters"] = agreement.to_dict()
         findings += agreement.findings()
+    return details, findings
+
+
+def _dependence(
+    fresh: Dataset, pool: LabelPool, predictor: LabelPredictor
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Do labels err alike within a column that looks like a cluster and is none?"""
+    details: dict[str, Any] = {}
+    findings: list[Finding] = []
+    if fresh.cluster is not None:
+        return details, findings
+    rows = np.flatnonzero(fresh.is_labelled)
+    policy = fresh.policy.codes[rows]
+    error = pool.labels[: pool.n_own] - predictor.at_labels[: pool.n_own]
+    error = error - cluster_means(error, policy, fresh.policy.n_names)[policy]
+    for name, codes in fresh.groups.items():
+        if not may_be_cluster(name):
+            continue
+        found = cluster_dependence(name, error, fresh.prompt_id.codes[rows], codes.codes[rows])
+        if found is not None:
+            details[name] = found.to_dict()
+            findings += found.findings()
     return details, findings
 
 

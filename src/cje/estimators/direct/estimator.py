@@ -16,6 +16,7 @@ from cje.estimators.direct.findings import cell_findings, copy_findings, weighti
 from cje.estimators.direct.label_pool import MIN_CLUSTERS, gather_labels
 from cje.estimators.direct.label_predictor import fit_label_predictor
 from cje.estimators.direct.own_labels import ENTER_FROM, moderated, towards_borrowed
+from cje.estimators.direct.raters import RaterShare, rater_component, rater_role
 from cje.estimators.direct.rectifier import (
     LabelledCell,
     Slope,
@@ -26,6 +27,7 @@ from cje.estimators.direct.rectifier import (
 )
 from cje.estimators.direct.selection import (
     check_labelling,
+    order_findings,
     selection_findings,
     with_labelling_model,
 )
@@ -70,6 +72,7 @@ class _Cell:
     r2: float | None
     spread: float | None  # variance of its labels
     unseen_variance: float  # variance granted where identical labels show none
+    share: RaterShare  # of its labels in the value
     trials: float = np.nan  # binary labels: effective number of independent ones
     by_label: FloatArray | None = None  # borrowed: influence of every label of the pool
     label_variance: FloatArray | None = None  # of the labels of each of its clusters
@@ -114,6 +117,9 @@ class DirectEstimator:
         Labelled clusters a policy needs for a rectifier of its own.
     level : float
         Confidence level the result reports.
+    raters : {"auto", "random", "fixed"}
+        Whether the raters of the labels are a sample of the raters the value is about (by default
+        where there are three or more), so that their choice adds variance, or are those raters.
 
     Attributes
     ----------
@@ -141,6 +147,7 @@ class DirectEstimator:
         mode: str = "auto",
         min_labels: int = 8,
         level: float = 0.95,
+        raters: str = "auto",
     ) -> None:
         self.dataset = dataset
         self.calibration_data = tuple(calibration_data)
@@ -150,6 +157,7 @@ class DirectEstimator:
         self.mode = mode
         self.min_labels = min_labels
         self.level = level
+        self.raters = raters
 
     def fit_and_estimate(self) -> EstimationResult:
         """The value of every policy."""
@@ -189,6 +197,7 @@ class DirectEstimator:
             self.dataset, self.selection_ = check_labelling(self.dataset)
         data = self.dataset
         require_scores(data, "direct")
+        self._raters = rater_role(data, self.raters)
         self._x = covariate_matrix(data, self.covariates)
         self._units = data.units.compact()
         self.pool_ = pool = gather_labels(
@@ -249,6 +258,7 @@ class DirectEstimator:
         if self.selection_:
             details["labelling"] = {name: c.to_dict() for name, c in self.selection_.items()}
         findings = selection_findings(self.selection_, findings)
+        findings += order_findings(self.dataset, self.selection_)
         return details, [*copy_findings(self.pool_.n_copies), *findings]
 
     # ---- estimating -----------------------------------------------------------------------------
@@ -339,6 +349,7 @@ class DirectEstimator:
             None if variance <= 0 else 1.0 - spread / variance,
             variance,
             unseen,
+            RaterShare(rows[at], cell.weight, error - float(cell.weight @ error)),
             effective_trials(found, at, cell) if enough else np.nan,
             label_variance=spread * shares**2,
             clusters=clusters,
@@ -371,8 +382,17 @@ class DirectEstimator:
             None,
             None,
             unseen_variance(len(np.unique(pool.clusters))) if np.ptp(pool.labels) == 0.0 else 0.0,
+            RaterShare(self._labels.rows, *self._label_share()),
             by_label=found.by_label,
         )
+
+    def _label_share(self) -> tuple[FloatArray, FloatArray]:
+        """Weights and residuals of all own labels, as a borrowed value rests on them."""
+        labels = self._labels
+        w = np.ones(len(labels.rows)) if labels.propensity is None else 1.0 / labels.propensity
+        error = labels.label - labels.prediction
+        w = w / w.sum() if len(w) else w
+        return w, error - float(w @ error)
 
     def _result(self, cells: Codes, done: list[_Cell], influence: FloatArray) -> EstimationResult:
         scale, names = self.dataset.oracle_scale, cells.names
@@ -398,7 +418,8 @@ class DirectEstimator:
                 "n_labelled_clusters": n_clusters,
                 "borrowed": borrowed,
                 "level": self.level,
-                "quantity": "mean label",
+                "quantity": self._raters.quantity,
+                "raters": self._raters.to_dict(),
                 "scale": [scale.low, scale.high],
             },
             findings=self._cell_findings(cells),
@@ -420,6 +441,9 @@ class DirectEstimator:
         """
         apart = np.diag([cell.unseen_variance for cell in done])
         found = []
+        if self._raters.role == "random":
+            between = rater_component(self.dataset, [cell.share for cell in done])
+            found += [] if between is None else [between]
         if any(cell.by_label is not None for cell in done):
             clusters, n_units = self.pool_.clusters, self._units.n_names
             columns = np.zeros((max(n_units, int(clusters.max()) + 1), len(done)))

@@ -109,9 +109,9 @@ def rectified_mean(
     .. math:: \psi_i = u_i \lambda (f_i - \bar f) + L_i w_i (e_i - \bar e) / \sqrt{1 - h_{g(i)}},
               \quad e = y - \lambda f
 
-    The leverage :math:`h_g` of the labelled cluster of row i (the sum over its labels of the
-    leverage in the weighted mean and in the slope) makes the sum of squares unbiased with few
-    labelled clusters (HC2; MacKinnon & White 1985; Bell & McCaffrey 2002).
+    The leverage :math:`h_g` of the labelled cluster of row i, for an error that its labels share
+    (in the weighted mean and in the slope), makes the sum of squares unbiased with few labelled
+    clusters (HC2; MacKinnon & White 1985; Bell & McCaffrey 2002).
     """
     n = len(prediction)
     f_mean = float(prediction.mean()) if row_weight is None else float(row_weight @ prediction)
@@ -121,9 +121,12 @@ def rectified_mean(
     error_mean = float(cell.weight @ error)
     z, _ = _centred(cell)
     spread = float(cell.slope_weight @ z**2)
-    leverage = cell.weight + (cell.slope_weight * z**2 / spread if spread > 0 else 0.0)
-    whole = cell.by_cluster(leverage)[cell.cluster]
-    inflation = 1.0 / np.sqrt(1.0 - np.minimum(whole, _MAX_LEVERAGE))
+    leverage = cell.by_cluster(cell.weight)
+    if spread > 0:
+        c = cell.by_cluster(cell.slope_weight)
+        pull = cell.by_cluster(cell.slope_weight * z)
+        leverage += pull**2 / np.where(c > 0, c, 1.0) / spread
+    inflation = (1.0 / np.sqrt(1.0 - np.minimum(leverage, _MAX_LEVERAGE)))[cell.cluster]
     labels = cell.weight * (error - error_mean) * inflation
     return Rectified(slope * f_mean + error_mean, sample, labels, slope)
 

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cje.data.dataset import Dataset
+from cje.data.fields import may_be_time
+from cje.diagnostics.labelling import chance_gap
 from cje.diagnostics.selection import SelectionCheck, check_selection, selection_model
 from cje.errors import CJEError
 from cje.findings import Finding
-from cje.findings.labels import LABELS_MODELLED, LABELS_NOT_RANDOM, LABELS_SELECTED
+from cje.findings.labels import (
+    FIRST_ROWS_LABELLED,
+    LABELS_MODELLED,
+    LABELS_NOT_RANDOM,
+    LABELS_SELECTED,
+)
+from cje.inference import t_p_value
 from cje.inference.components import Component
 from cje.kernels.arrays import FloatArray
 from cje.results.result import EstimationResult
@@ -20,7 +28,13 @@ from cje.results.result import EstimationResult
 if TYPE_CHECKING:
     from cje.estimators.direct.estimator import DirectEstimator
 
-__all__ = ["check_labelling", "refused_within", "selection_findings", "with_labelling_model"]
+__all__ = [
+    "check_labelling",
+    "order_findings",
+    "refused_within",
+    "selection_findings",
+    "with_labelling_model",
+]
 
 _FOLDS = 10
 
@@ -72,6 +86,28 @@ def selection_findings(
         if finding.code != LABELS_NOT_RANDOM.code or finding.subject not in said
     ]
     return [*others, *own]
+
+
+def order_findings(data: Dataset, checks: Mapping[str, SelectionCheck]) -> list[Finding]:
+    """Policies whose labels lie in one part of the file, where no time says what that means."""
+    found: list[Finding] = []
+    if data.label_propensity is not None or any(may_be_time(name) for name in data.covariates):
+        return found
+    limits = FIRST_ROWS_LABELLED
+    for code, policy in enumerate(data.policy.names):
+        mine = np.flatnonzero(data.policy.codes == code)
+        labelled = data.is_labelled[mine]
+        check = checks.get(policy)
+        if check is None or check.status != "random" or not check.factors:
+            continue
+        place = (np.arange(len(mine)) + 0.5) / len(mine)
+        gap = chance_gap(place, labelled, data.units.codes[mine])
+        p = float(t_p_value(gap.z, max(gap.n_prompts - 1.0, 1.0)))
+        if p < limits["p_value"] and abs(gap.gap) > limits["position"]:
+            where = "beginning" if gap.gap < 0 else "end"
+            position = float(place[labelled].mean())
+            found.append(limits.finding(policy, where=where, position=position, p_value=p))
+    return found
 
 
 def with_labelling_model(
