@@ -29,6 +29,15 @@ FEW_LABELS = Rule(
     "Intervals from a handful of labels rest on the normal approximation.",
     thresholds={"enough": 20},
 )
+SKEWED_LABELS = Rule(
+    "skewed-labels",
+    "the labels' errors are skewed ({skewness:+.1f}): {have} are few for that, and the interval "
+    "may miss on the side of the long tail",
+    "label at least {enough:.0f} randomly chosen responses, or analyze a transformed label",
+    "A few large labels carry much of the mean, and a sample without them looks too certain. "
+    "Cochran's rule asks for 25 times the squared skewness: a skewness of 0.2 of the mean.",
+    thresholds={"of_the_mean": 0.2},
+)
 BORROWED_CALIBRATION = Rule(
     "borrowed-calibration",
     "{own} of its own: its value rests on the calibration learnt from other labels and is right "

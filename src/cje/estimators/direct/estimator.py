@@ -42,7 +42,7 @@ from cje.estimators.rows import (
 from cje.findings import Finding
 from cje.inference import LABELS, SAMPLING, Component, InfluenceEstimate
 from cje.kernels.arrays import FloatArray, IntArray
-from cje.kernels.clusters import cluster_sums
+from cje.kernels.clusters import cluster_means, cluster_sums
 from cje.results.evidence import Evidence
 from cje.results.result import EstimationResult
 
@@ -248,9 +248,22 @@ class DirectEstimator:
         }
         unit = "prompt" if self.dataset.cluster is None else "cluster"
         return (
-            *cell_findings(names, counts, unit, borrowed, self.min_labels, constant),
+            *cell_findings(
+                names, counts, unit, borrowed, self.min_labels, constant, self._skewness()
+            ),
             *weighting_findings(self.dataset, self.calibration_data, cells, borrowed),
         )
+
+    def _skewness(self) -> float:
+        """Skewness of the residuals of the labels around their policy's mean; binary: zero."""
+        labels = self._labels
+        if ((labels.label == 0.0) | (labels.label == 1.0)).all():
+            return 0.0  # binomial limits need no symmetry
+        policy = self.dataset.policy.codes[labels.rows]
+        error = labels.label - labels.prediction
+        error -= cluster_means(error, policy, self.dataset.policy.n_names)[policy]
+        spread = float(error @ error) / len(error)
+        return float((error**3).mean() / spread**1.5) if spread > 0 else 0.0
 
     def _audit_labels(self, cells: Codes) -> tuple[dict[str, Any], list[Finding]]:
         borrowed = self._borrowed_names(self._own_labels(cells), cells.names)

@@ -11,7 +11,13 @@ from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.diagnostics import LabelledRows, propensity_findings
 from cje.findings import Finding, Severity
-from cje.findings.labels import BORROWED_CALIBRATION, COPIED_LABELS, FEW_LABELS, IDENTICAL_LABELS
+from cje.findings.labels import (
+    BORROWED_CALIBRATION,
+    COPIED_LABELS,
+    FEW_LABELS,
+    IDENTICAL_LABELS,
+    SKEWED_LABELS,
+)
 
 __all__ = ["cell_findings", "copy_findings", "weighting_findings"]
 
@@ -23,10 +29,12 @@ def cell_findings(
     borrowed: Sequence[str],
     min_labels: int,
     constant: Sequence[bool],
+    skewness: float,
 ) -> tuple[Finding, ...]:
     """Borrowed calibration, few labels, labels that are all the same.
 
-    `n_labels` holds labels and labelled clusters (named `unit`), which are what counts.
+    `n_labels` holds labels and labelled clusters (named `unit`), which are what counts; `skewness`
+    is that of the residuals of all labels.
     """
     findings = []
     for name, same in zip(names, constant, strict=True):
@@ -43,6 +51,14 @@ def cell_findings(
             )
         elif clusters < enough:
             findings.append(FEW_LABELS.finding(name, have=have, enough=enough, details=details))
+        elif abs(skewness) > SKEWED_LABELS["of_the_mean"] * clusters**0.5:
+            needed = (skewness / SKEWED_LABELS["of_the_mean"]) ** 2
+            shown = {**details, "skewness": skewness}
+            findings.append(
+                SKEWED_LABELS.finding(
+                    name, have=have, enough=needed, skewness=skewness, details=shown
+                )
+            )
         if same:
             which = "all labels it borrows" if name in borrowed else f"all {have}"
             findings.append(IDENTICAL_LABELS.finding(name, which=which, details=details))
