@@ -53,7 +53,7 @@ def analyze_dataset(
     baseline: str | None = None,
     margin: float | None = None,
     win_rate_against: str | None = None,
-    covariates: Sequence[str] = (),
+    covariates: Sequence[str] | Literal["auto"] = (),
     level: float = 0.95,
     seed: int = 42,
     fields: Mapping[str, Any] | None = None,
@@ -96,8 +96,9 @@ def analyze_dataset(
     win_rate_against : str, optional
         The judge was comparative: scores and labels are 1 where the response beat this
         opponent's, 0 where it lost, 1/2 for a tie. Values are then win rates.
-    covariates : sequence of str
-        Columns, such as the response length, that help to predict the label.
+    covariates : sequence of str, or "auto"
+        Columns, such as the response length, that help to predict the label. ``"auto"`` (the direct
+        estimator) uses length and format of the responses where they help.
     level : float
         Confidence level.
     seed : int
@@ -128,6 +129,7 @@ def analyze_dataset(
     level, margin = check_level(level), check_margin(margin)
     if estimator != "auto":
         find_estimator(estimator)  # before anything is read
+    auto = covariates == "auto"
     reading: dict[str, Any] = {
         "fields": fields,
         "judge_scale": judge_scale,
@@ -136,8 +138,8 @@ def analyze_dataset(
         "skip_bad_rows": skip_bad_rows,
         "label_map": label_map,
         "sheet": sheet,
-        "covariates": tuple(covariates),
-        "text": text,
+        "covariates": () if auto else tuple(covariates),
+        "text": text or auto,
     }
     joined = {"labels": labels, "on": on}
     fresh = _fresh(fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined})
@@ -160,7 +162,12 @@ def analyze_dataset(
     options = {"level": level, **check_options(entry, estimator_options or {}, targets)}
     if entry.name != "naive":
         options.setdefault("seed", seed)
-        options.setdefault("covariates", tuple(covariates))
+        if auto and entry.name != "direct":
+            raise CJEError(
+                f"covariates='auto' is of the direct estimator, not of '{entry.name}'",
+                hint="name the columns: covariates=('response_length',) (--covariate COLUMN)",
+            )
+        options.setdefault("covariates", "auto" if auto else tuple(covariates))
     result = _run(entry, inputs, options, columns)
     base, how = choose_baseline(result.policies, baseline)
     extra: dict[str, Any] = {"margin": margin, "seed": seed, "baseline": base}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from cje.data.fields import Plan, may_be_cluster, may_be_time
+from cje.data.fields import Plan, may_be_cluster, may_be_length, may_be_time
 from cje.data.problems import BadRows
 
 __all__ = ["cluster_columns", "factor_columns"]
-
-_LENGTH = re.compile(r"^(?:response|output|completion|answer)?_?(?:len|length|chars|tokens|words)$")
 
 
 def factor_columns(source: Any) -> list[str]:
@@ -22,8 +19,7 @@ def factor_columns(source: Any) -> list[str]:
     leaves = [
         leaf
         for leaf in source.table.leaves()
-        if leaf.only("number")
-        and (_LENGTH.match(leaf.display.lower()) or may_be_time(leaf.display))
+        if leaf.only("number") and (may_be_length(leaf.display) or may_be_time(leaf.display))
     ]
     return [leaf.display for leaf in leaves if _all_numbers(source, leaf.path)]
 

@@ -125,7 +125,7 @@ def analyze(
         by=by or (),
         baseline=baseline,
         margin=margin,
-        covariates=covariate or (),
+        covariates="auto" if covariate == ["auto"] else covariate or (),
         win_rate_against=win_rate_against,
         level=level,
         judge_scale=judge_scale,

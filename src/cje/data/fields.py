@@ -20,6 +20,7 @@ __all__ = [
     "Request",
     "kind_of",
     "may_be_cluster",
+    "may_be_length",
     "may_be_time",
     "may_play_a_role",
     "resolve",
@@ -76,6 +77,7 @@ _LIKELY_CLUSTERS = frozenset(
     for name in (stem, f"{stem}_id", f"{stem}_name")
 )  # fmt: skip
 
+_LENGTH = re.compile(r"^(?:response|output|completion|answer)?_?(?:len|length|chars|tokens|words)$")
 _TIME = re.compile(r"^(?:time|timestamp|ts|created(?:_at)?|created_time|date|day|week|epoch)$")
 
 _ROLE_NAMES = frozenset(SYNONYMS) | {name for names in SYNONYMS.values() for name in names}
@@ -230,6 +232,11 @@ def may_play_a_role(name: str) -> bool:
 def may_be_time(name: str) -> bool:
     """Whether a column of this name may say when a response was made."""
     return _TIME.match(name.lower()) is not None
+
+
+def may_be_length(name: str) -> bool:
+    """Whether a column of this name may hold the length of the response."""
+    return _LENGTH.match(normalised(name)) is not None
 
 
 def may_be_cluster(name: str) -> bool:

@@ -108,7 +108,7 @@ class ComponentVariance:
     @cached_property
     def skewness(self) -> FloatArray:
         """(K,) skewness of each estimator, zero where its standard error is."""
-        size, _, third, _ = self._powers
+        size, _, third, _, _ = self._powers
         se = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         return np.asarray(third * (size / np.where(se > 0, se, np.inf)) ** 3)
 
@@ -120,10 +120,7 @@ class ComponentVariance:
         factor is :math:`T^2 / (T^2 + \sum_g \psi_g^6)`: the posterior mean under a normal prior
         around zero as wide as the estimate itself.
         """
-        size, _, third, _ = self._powers
-        psi = self.influence.T / np.where(size > 0, size, 1.0)[:, None]
-        cubes = psi**3
-        noise = np.einsum("kg,kg->k", cubes, cubes)
+        _, _, third, _, noise = self._powers
         return self.skewness * third**2 / np.where(noise > 0, third**2 + noise, 1.0)
 
     # ---- parts ----------------------------------------------------------------------------------
@@ -168,7 +165,7 @@ class ComponentVariance:
         most = max(self.n_clusters - 1.0, 1.0)
         counted = [c.influence for c in self.components if c.counted and c.influence is not None]
         alone = len(counted) == sum(c.influence is not None for c in self.components)
-        _, total, _, fourth = self._powers if alone else _power_sums(self._summed(counted))
+        _, total, _, fourth, _ = self._powers if alone else _power_sums(self._summed(counted))
         safe = np.where(fourth > 0, fourth, 1.0)
         df = np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
         return np.asarray(np.minimum(df, self._labelled_degrees(most)))
@@ -187,6 +184,7 @@ class ComponentVariance:
         if not known:
             return np.full(self.k, np.inf)
         v = self._summed(known)
+        v = v[v.any(axis=1)]
         total, clusters = v.sum(axis=0), np.count_nonzero(v, axis=0)
         squares = np.einsum("gk,gk->k", v, v)
         has = squares > 0
@@ -197,7 +195,7 @@ class ComponentVariance:
         return np.where(has, 1.0 / np.maximum(parts, 1.0 / most), np.inf)
 
     @cached_property
-    def _powers(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _powers(self) -> tuple[FloatArray, ...]:
         return _power_sums(self.influence)
 
     def _summed(self, parts: Sequence[FloatArray]) -> FloatArray:
@@ -210,11 +208,13 @@ def _squares(part: Component) -> FloatArray:
     return np.asarray(np.einsum("gk,gk->k", part.matrix, part.matrix))
 
 
-def _power_sums(influence: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The largest entry of each column, and sums of powers 2, 3, 4 of the column over it."""
+def _power_sums(influence: FloatArray) -> tuple[FloatArray, ...]:
+    """The largest entry of each column, and sums of powers 2, 3, 4, 6 of the column over it."""
     psi = influence.T.copy()  # one quantity per row: sums run along memory
     size = np.abs(psi).max(axis=1, initial=0.0)
     psi /= np.where(size > 0, size, 1.0)[:, None]
     squares = psi**2
-    third = np.einsum("kg,kg->k", squares, psi)
-    return size, squares.sum(axis=1), third, np.einsum("kg,kg->k", squares, squares)
+    fourth = np.einsum("kg,kg->k", squares, squares)
+    total = squares.sum(axis=1)
+    cubes = np.multiply(squares, psi, out=psi)
+    return size, total, cubes.sum(axis=1), fourth, np.einsum("kg,kg->k", cubes, cubes)

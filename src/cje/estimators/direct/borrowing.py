@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cje.calibration.rewards.reward_model import CrossFittedRewardModel, RewardModel
+from cje.calibration.rewards.reward_model import RewardModel
 from cje.data.folds import get_folds
 from cje.estimators.direct.label_pool import LabelPool
+from cje.estimators.direct.label_predictor import LabelPredictor
 from cje.estimators.plug_in import label_influence, sized_by_jackknife
 from cje.kernels.arrays import FloatArray, IntArray
 
@@ -35,8 +36,8 @@ class Borrowing:
     Which clusters share a group does not depend on the seed of the cross-fitting folds.
     """
 
-    def __init__(self, model: CrossFittedRewardModel, pool: LabelPool) -> None:
-        self.model = model
+    def __init__(self, predictor: LabelPredictor, pool: LabelPool) -> None:
+        self.predictor = predictor
         self.pool = pool
 
     @property
@@ -46,12 +47,13 @@ class Borrowing:
 
     def value(self, scores: FloatArray, x: FloatArray | None, u: FloatArray) -> Borrowed:
         """The mean reward of rows with weights `u`."""
-        pool, model = self.pool, self.model
-        reward = model.predict(scores, x)
+        pool, predictor = self.pool, self.predictor
+        reward = predictor.reward(scores, x)
         value = float(u @ reward)
-        fitted = model.predict(pool.scores, pool.covariates)
+        fitted = predictor.reward(pool.scores, pool.covariates)
         moved = label_influence(reward, u, fitted, pool.labels, pool.weights)
-        without = np.array([u @ fit.predict(scores, x) for fit in self._without])
+        index = predictor.index(scores)
+        without = np.array([u @ fit.predict(index, x) for fit in self._without])
         moved = sized_by_jackknife(moved, without, self._groups, pool.clusters)
         return Borrowed(value, u * (reward - value), moved)
 
@@ -71,4 +73,4 @@ class Borrowing:
         groups = self._groups
         order = np.argsort(groups, kind="stable")
         ends = np.cumsum(np.bincount(groups))[:-1]
-        return [self.model.leave_out(rows) for rows in np.split(order, ends)]
+        return [self.predictor.fitted.leave_out(rows) for rows in np.split(order, ends)]

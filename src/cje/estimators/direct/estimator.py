@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.estimators.direct.audit import audit_labels
+from cje.estimators.direct.auto_covariates import Gain, feature_sets, gain
 from cje.estimators.direct.borrowing import Borrowing
+from cje.estimators.direct.cells import (
+    Cell,
+    Labels,
+    label_components,
+    sampling_component,
+    to_bound,
+)
 from cje.estimators.direct.findings import cell_findings, copy_findings, weighting_findings
 from cje.estimators.direct.label_pool import MIN_CLUSTERS, gather_labels
 from cje.estimators.direct.label_predictor import fit_label_predictor
@@ -40,43 +47,13 @@ from cje.estimators.rows import (
     require_scores,
 )
 from cje.findings import Finding
-from cje.inference import LABELS, SAMPLING, Component, InfluenceEstimate
+from cje.inference import Component, InfluenceEstimate
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_means, cluster_sums
 from cje.results.evidence import Evidence
 from cje.results.result import EstimationResult
 
 __all__ = ["DirectEstimator"]
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """The labelled rows of the data set: positions, cross-fitted predictions, propensities."""
-
-    rows: IntArray
-    prediction: FloatArray
-    label: FloatArray
-    propensity: FloatArray | None
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """One policy (or policy within a subgroup) after estimation."""
-
-    value: float
-    influence: FloatArray  # per row of the cell
-    rows: IntArray
-    n_labels: int
-    n_clusters: int  # labelled
-    slope: float | None  # None: borrowed calibration
-    r2: float | None
-    spread: float | None  # variance of its labels
-    unseen_variance: float  # variance granted where identical labels show none
-    share: RaterShare  # of its labels in the value
-    trials: float = np.nan  # binary labels: effective number of independent ones
-    by_label: FloatArray | None = None  # borrowed: influence of every label of the pool
-    label_variance: FloatArray | None = None  # of the labels of each of its clusters
-    clusters: IntArray | None = None  # those clusters
 
 
 class DirectEstimator:
@@ -107,12 +84,15 @@ class DirectEstimator:
     calibration_data : sequence of Dataset
         Further labelled rows to learn f from; they correct no policy's value. Rows that
         repeat fresh draws (the same responses, scores and labels) count once.
-    covariates : sequence of str
+    covariates : sequence of str, or "auto"
         Columns of `dataset.covariates` for the prediction, such as ``("response_length",)``.
+        ``"auto"``: length and format of the responses (from their text, or a column of lengths),
+        where they lower the out-of-fold error by more than a standard error.
     n_folds, seed : int
         Folds of clusters for cross-fitting.
     mode : {"auto", "monotone", "two_stage"}
-        Calibration mode.
+        Calibration mode. Asked for, ``"monotone"`` predicts from the ranks of the scores: values do
+        not change under an increasing transformation of the judge's score.
     min_labels : int
         Labelled clusters a policy needs for a rectifier of its own.
     level : float
@@ -141,7 +121,7 @@ class DirectEstimator:
         dataset: Dataset,
         *,
         calibration_data: Sequence[Dataset] = (),
-        covariates: Sequence[str] = (),
+        covariates: Sequence[str] | Literal["auto"] = (),
         n_folds: int = 10,
         seed: int = 42,
         mode: str = "auto",
@@ -151,7 +131,9 @@ class DirectEstimator:
     ) -> None:
         self.dataset = dataset
         self.calibration_data = tuple(calibration_data)
-        self.covariates = tuple(covariates)
+        self.covariates: tuple[str, ...] | Literal["auto"] = (
+            "auto" if covariates == "auto" else tuple(covariates)
+        )
         self.n_folds = n_folds
         self.seed = seed
         self.mode = mode
@@ -198,21 +180,47 @@ class DirectEstimator:
         data = self.dataset
         require_scores(data, "direct")
         self._raters = rater_role(data, self.raters)
-        self._x = covariate_matrix(data, self.covariates)
         self._units = data.units.compact()
-        self.pool_ = pool = gather_labels(
-            data, self._x, self.calibration_data, self.covariates,
-            n_folds=self.n_folds, seed=self.seed,
-        )  # fmt: skip
-        self.predictor_ = fit_label_predictor(
-            pool.scores, pool.labels, pool.folds, n_folds=self.n_folds, weights=pool.weights,
-            covariates=pool.covariates, mode=self.mode,
-        )  # fmt: skip
+        self._gains: list[Gain] = []
+        if self.covariates == "auto":
+            self._fit_best()
+        else:
+            parts = [data, *self.calibration_data]
+            self._fit_with([covariate_matrix(part, self.covariates) for part in parts])
+        pool = self.pool_
         rows, n = np.flatnonzero(data.is_labelled), pool.n_own
         propensity = None if data.label_propensity is None else data.label_propensity[rows]
         prediction = self.predictor_.at_labels[:n]
-        self._labels = _Labels(rows, prediction, pool.labels[:n], propensity)
-        self._borrowing = Borrowing(self.predictor_.model, pool)
+        self._labels = Labels(rows, prediction, pool.labels[:n], propensity)
+        self._borrowing = Borrowing(self.predictor_, pool)
+
+    def _fit_with(self, tables: Sequence[FloatArray | None]) -> None:
+        """Gather labels and fit the predictor with covariates, one table per data set."""
+        self._x, data = tables[0], self.dataset
+        self.pool_ = pool = gather_labels(
+            data, tables, self.calibration_data, n_folds=self.n_folds, seed=self.seed
+        )
+        self.predictor_ = fit_label_predictor(
+            pool.scores, pool.labels, pool.folds, n_folds=self.n_folds, weights=pool.weights,
+            covariates=pool.covariates, mode=self.mode,
+            reference=np.sort(data.judge_score) if self.mode == "monotone" else None,
+        )  # fmt: skip
+
+    def _fit_best(self) -> None:
+        """The set of features with the lowest out-of-fold error, if it pays."""
+        parts = [self.dataset, *self.calibration_data]
+        self._fit_with([None] * len(parts))
+        labels, plain = self.pool_.labels, self.predictor_.at_labels
+        best = (self._x, self.pool_, self.predictor_)
+        least = 0.0
+        for features in feature_sets(parts):
+            self._fit_with(features.tables)
+            found = gain(features.columns, labels, plain, self.predictor_.at_labels,
+                         self.pool_.clusters)  # fmt: skip
+            self._gains.append(found)
+            if found.used and found.gain > least:
+                best, least = (self._x, self.pool_, self.predictor_), found.gain
+        self._x, self.pool_, self.predictor_ = best
 
     def _own_labels(self, cells: Codes) -> list[IntArray]:
         """Positions of the labels of each cell."""
@@ -268,6 +276,8 @@ class DirectEstimator:
     def _audit_labels(self, cells: Codes) -> tuple[dict[str, Any], list[Finding]]:
         borrowed = self._borrowed_names(self._own_labels(cells), cells.names)
         details, findings = audit_labels(self.dataset, self.pool_, self.predictor_, borrowed)
+        if self._gains:
+            details["covariates"] = [found.to_dict() for found in self._gains]
         if self.selection_:
             details["labelling"] = {name: c.to_dict() for name, c in self.selection_.items()}
         findings = selection_findings(self.selection_, findings)
@@ -292,7 +302,7 @@ class DirectEstimator:
         slopes = dict(zip((*tuned, *few), shrunken.tolist() if tuned else [1.0] * len(few),
                           strict=True))  # fmt: skip
         influence = np.zeros((units.n_names, cells.n_names))
-        done: list[_Cell] = []
+        done: list[Cell] = []
         for k in range(cells.n_names):
             rows = np.flatnonzero(cells.codes == k)
             row_weight = None if weights is None else weights[rows]
@@ -328,7 +338,7 @@ class DirectEstimator:
         cell: LabelledCell,
         slope: float,
         enough: bool,
-    ) -> _Cell:
+    ) -> Cell:
         x = None if self._x is None else self._x[rows]
         scores = self.dataset.judge_score[rows]
         prediction = self.predictor_.average(scores, x)
@@ -338,11 +348,12 @@ class DirectEstimator:
         if not enough:
             found, unseen = moderated(found, cell, self._other_variance(rows[at], slope))
             u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
-            borrowed = float(u @ self.predictor_.model.predict(scores, x))
+            borrowed = float(u @ self.predictor_.reward(scores, x))
             value = towards_borrowed(found, borrowed, cell, self.min_labels)
         elif np.ptp(cell.label) == 0.0:
             unseen = unseen_variance(cell.n_clusters)
-        influence = found.sample.copy()
+        trials = effective_trials(found, at, cell) if enough else np.nan
+        influence = found.sample
         influence[at] += found.labels
         mean = float(cell.weight @ cell.label)
         variance = float(cell.weight @ (cell.label - mean) ** 2)
@@ -352,7 +363,7 @@ class DirectEstimator:
         codes = self._units.codes[rows[at]]
         clusters = np.empty(cell.n_clusters, dtype=np.int64)
         clusters[cell.cluster] = codes
-        return _Cell(
+        return Cell(
             float(np.clip(value, 0.0, 1.0)),
             influence,
             rows,
@@ -363,7 +374,7 @@ class DirectEstimator:
             variance,
             unseen,
             RaterShare(rows[at], cell.weight, error - float(cell.weight @ error)),
-            effective_trials(found, at, cell) if enough else np.nan,
+            trials,
             label_variance=spread * shares**2,
             clusters=clusters,
         )
@@ -380,12 +391,12 @@ class DirectEstimator:
 
     def _borrowed(
         self, rows: IntArray, row_weight: FloatArray | None, n_labels: int, n_clusters: int
-    ) -> _Cell:
+    ) -> Cell:
         x = None if self._x is None else self._x[rows]
         u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
         found = self._borrowing.value(self.dataset.judge_score[rows], x, u)
         pool = self.pool_
-        return _Cell(
+        return Cell(
             found.value,
             found.sample,
             rows,
@@ -407,12 +418,12 @@ class DirectEstimator:
         w = w / w.sum() if len(w) else w
         return w, error - float(w @ error)
 
-    def _result(self, cells: Codes, done: list[_Cell], influence: FloatArray) -> EstimationResult:
+    def _result(self, cells: Codes, done: list[Cell], influence: FloatArray) -> EstimationResult:
         scale, names = self.dataset.oracle_scale, cells.names
         estimate = InfluenceEstimate(
             names,
             np.array([cell.value for cell in done]),
-            (self._sampling(done, influence), *self._label_components(done)),
+            (sampling_component(done, influence), *self._other_components(done)),
             self._units.vocabulary,
             (0.0, 1.0),
             np.array([cell.trials for cell in done]),
@@ -438,41 +449,19 @@ class DirectEstimator:
             findings=self._cell_findings(cells),
         )
 
-    def _sampling(self, done: list[_Cell], influence: FloatArray) -> Component:
-        """The sample's rows, with the variance expected of each labelled cluster."""
-        known = np.zeros_like(influence)
-        for k, cell in enumerate(done):
-            if cell.clusters is not None and cell.label_variance is not None:
-                known[cell.clusters, k] = cell.label_variance
-        return Component(SAMPLING, influence, label_variance=known)
-
-    def _label_components(self, done: list[_Cell]) -> list[Component]:
-        """Uncertainty of the labels behind borrowed values, and of labels that are all the same.
-
-        A label of a cluster without fresh draws enters by the covariance of what it moves: as a
-        cluster it would count among the prompts from which the sampling variance is known.
-        """
-        apart = np.diag([cell.unseen_variance for cell in done])
+    def _other_components(self, done: Sequence[Cell]) -> list[Component]:
+        """The raters' choice, and the labels behind borrowed values."""
         found = []
         if self._raters.role == "random":
             between = rater_component(self.dataset, [cell.share for cell in done])
             found += [] if between is None else [between]
-        if any(cell.by_label is not None for cell in done):
-            clusters, n_units = self.pool_.clusters, self._units.n_names
-            columns = np.zeros((max(n_units, int(clusters.max()) + 1), len(done)))
-            for k, cell in enumerate(done):
-                if cell.by_label is not None:
-                    columns[:, k] = cluster_sums(cell.by_label, clusters, len(columns))
-            elsewhere = columns[n_units:]
-            apart += elsewhere.T @ elsewhere
-            df = self._borrowing.degrees_of_freedom
-            found.append(Component(LABELS, columns[:n_units], df=df))
-        if apart.any():
-            found.append(Component(LABELS, covariance=apart))
+        borrowing = any(cell.by_label is not None for cell in done)
+        df = self._borrowing.degrees_of_freedom if borrowing else np.inf
+        found += label_components(done, self.pool_.clusters, self._units.n_names, df)
         return found
 
     def _diagnostics(
-        self, names: Sequence[str], done: list[_Cell], estimate: InfluenceEstimate
+        self, names: Sequence[str], done: list[Cell], estimate: InfluenceEstimate
     ) -> dict[str, Any]:
         se = estimate.standard_errors() / self.dataset.oracle_scale.width
         return {
@@ -483,17 +472,8 @@ class DirectEstimator:
                 name: {
                     "slope": cell.slope,
                     "r2": cell.r2,
-                    "to_efficiency_bound": _to_bound(cell, float(error)),
+                    "to_efficiency_bound": to_bound(cell, float(error)),
                 }
                 for name, cell, error in zip(names, done, se, strict=True)
             },
         }
-
-
-def _to_bound(cell: _Cell, se: float) -> float | None:
-    """Standard error over the efficiency bound's, sigma^2 (1-R^2)/labels + sigma^2 R^2/rows."""
-    if cell.r2 is None or cell.spread is None:
-        return None
-    r2 = min(max(cell.r2, 0.0), 1.0)
-    bound = cell.spread * ((1.0 - r2) / cell.n_labels + r2 / len(cell.rows))
-    return se / float(np.sqrt(bound)) if bound > 0 else None

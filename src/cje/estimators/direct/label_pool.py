@@ -11,7 +11,7 @@ from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.folds import get_folds
 from cje.errors import CJEError
-from cje.estimators.rows import covariate_matrix, require_same_judge_scale, require_scores
+from cje.estimators.rows import require_same_judge_scale, require_scores
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["MIN_CLUSTERS", "LabelPool", "gather_labels", "inverse_propensity"]
@@ -68,16 +68,15 @@ class _Part:
 
 def gather_labels(
     data: Dataset,
-    x: FloatArray | None,
+    tables: Sequence[FloatArray | None],
     others: Sequence[Dataset],
-    covariates: Sequence[str],
     *,
     n_folds: int,
     seed: int,
 ) -> LabelPool:
     """The labels of `data` and of `others`, each counted once, in folds of prompts.
 
-    `x` holds the `covariates` of `data`, which has them made already.
+    `tables` holds the covariates of the rows of each data set, or None each.
     """
     for other in others:
         require_scores(other, "calibration data")
@@ -91,7 +90,7 @@ def gather_labels(
         labels=labels,
         folds=_label_folds(units.compact(), n_folds, seed),
         weights=_weights(parts),
-        covariates=_covariates(parts, x, covariates),
+        covariates=_covariates(parts, tables),
         clusters=units.codes,
         names=units,
         n_own=len(parts[0].rows),
@@ -117,15 +116,11 @@ def _check_enough(data: Dataset, n_labels: int, units: Codes) -> None:
         )
 
 
-def _covariates(
-    parts: Sequence[_Part], x: FloatArray | None, names: Sequence[str]
-) -> FloatArray | None:
-    if x is None:
-        return None
-    tables = [x, *(covariate_matrix(part.data, names) for part in parts[1:])]
-    return np.concatenate(
-        [m[part.rows] for m, part in zip(tables, parts, strict=True) if m is not None]
-    )
+def _covariates(parts: Sequence[_Part], tables: Sequence[FloatArray | None]) -> FloatArray | None:
+    known = [
+        table[part.rows] for table, part in zip(tables, parts, strict=True) if table is not None
+    ]
+    return np.concatenate(known) if known else None
 
 
 def inverse_propensity(data: Dataset, rows: IntArray) -> FloatArray:

@@ -37,6 +37,10 @@ class LabelPredictor:
         Share of the labels in each fold.
     at_labels : array (n,)
         Prediction of each labelled row by the fits that never saw its fold.
+    ranked : CrossFittedRewardModel, optional
+        The calibration on ranks, which predicts in its place where the mode is monotone.
+    reference : array, optional
+        The sorted scores that ranks are taken among.
     """
 
     model: CrossFittedRewardModel
@@ -44,6 +48,21 @@ class LabelPredictor:
     blend: float
     shares: FloatArray
     at_labels: FloatArray
+    ranked: CrossFittedRewardModel | None = None
+    reference: FloatArray | None = None
+
+    @property
+    def fitted(self) -> CrossFittedRewardModel:
+        """The calibration that predicts, a function of `index`."""
+        return self.model if self.ranked is None else self.ranked
+
+    def index(self, scores: FloatArray) -> FloatArray:
+        """What predictions are a function of: the score, or its rank among `reference`."""
+        return scores if self.reference is None else mid_ranks(scores, self.reference)
+
+    def reward(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
+        """The calibrated reward of all labels together."""
+        return self.fitted.predict(self.index(scores), covariates)
 
     def average(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
         """Unlabelled rows: the fold predictions averaged by the folds' shares of the labels.
@@ -52,16 +71,17 @@ class LabelPredictor:
         rectified mean free of a fold effect. A monotone calibration averages to one piecewise
         linear function, evaluated once.
         """
+        scores = self.index(scores)
         line = _line(self.shares @ self.lines, scores, covariates)
-        if self.model.mode == "monotone":
+        if self.fitted.mode == "monotone":
             calibrated = isotonic_predict(*self._averaged_knots, scores)
         else:
-            calibrated = self.model.predict_each_fold(scores, covariates) @ self.shares
+            calibrated = self.fitted.predict_each_fold(scores, covariates) @ self.shares
         return self.blend * calibrated + (1.0 - self.blend) * line
 
     @cached_property
     def _averaged_knots(self) -> tuple[FloatArray, FloatArray]:
-        folds = self.model.folds
+        folds = self.fitted.folds
         knots = np.unique(np.concatenate([fold.x_knots for fold in folds]))
         heights = np.zeros(len(knots))
         for share, fold in zip(self.shares, folds, strict=True):
@@ -78,26 +98,46 @@ def fit_label_predictor(
     weights: FloatArray | None = None,
     covariates: FloatArray | None = None,
     mode: str = "auto",
+    reference: FloatArray | None = None,
 ) -> LabelPredictor:
-    """Fit calibration, line and blend on the labelled rows of all policies together."""
-    model = fit_reward_model(
-        scores,
-        labels,
-        folds=folds,
-        n_folds=n_folds,
-        weights=weights,
-        covariates=covariates,
-        mode=mode,
-    )
+    """Fit calibration, line and blend on the labelled rows of all policies together.
+
+    With sorted `reference` scores (all rows), predictions are a function of the ranks among them:
+    an increasing transformation of the score changes nothing.
+    """
+
+    def fit(x: FloatArray) -> CrossFittedRewardModel:
+        return fit_reward_model(
+            x, labels, folds=folds, n_folds=n_folds, weights=weights, covariates=covariates,
+            mode=mode,
+        )  # fmt: skip
+
+    model, ranked = fit(scores), None
+    if reference is not None:
+        scores = mid_ranks(scores, reference)
+        ranked = fit(scores)
     w = np.ones(len(labels)) if weights is None else weights / weights.mean()
     lines = _lines_without_fold(scores, labels, folds, n_folds, w, covariates)
     shares = np.bincount(folds, w, minlength=n_folds) / w.sum()
     line = _line(lines[folds], scores, covariates)
-    calibrated = model.label_oof
+    calibrated = (ranked or model).label_oof
     assert calibrated is not None  # folds were given
     blend = blend_weight(labels, calibrated, line, w)
     at_labels = blend * calibrated + (1.0 - blend) * line
-    return LabelPredictor(model, lines, blend, shares, at_labels)
+    return LabelPredictor(model, lines, blend, shares, at_labels, ranked, reference)
+
+
+def mid_ranks(scores: FloatArray, reference: FloatArray) -> FloatArray:
+    """The share of sorted `reference` below each score, ties counting half.
+
+    Examples
+    --------
+    >>> mid_ranks(np.array([0.2, 0.5]), np.array([0.1, 0.2, 0.2, 0.9])).tolist()
+    [0.5, 0.75]
+    """
+    below = np.searchsorted(reference, scores, side="left")
+    upto = np.searchsorted(reference, scores, side="right")
+    return np.asarray((below + upto) / (2.0 * len(reference)))
 
 
 def _line(

@@ -1,0 +1,115 @@
+"""`covariates="auto"`: response length and format, used where they predict the label out of fold.
+
+A judge often likes length and lists more, or less, than people do. Features of the response that
+explain its errors shorten intervals; features that do not would lengthen them a little, so each set
+is used only where it lowers the out-of-fold squared error by more than its own standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cje.data.dataset import Dataset
+from cje.data.fields import may_be_length
+from cje.kernels.arrays import FloatArray
+from cje.kernels.clusters import cluster_sums
+
+__all__ = ["FeatureSet", "Gain", "feature_sets", "gain"]
+
+# Standard errors a set of features must gain: with 1, noise is used in 16% of the data sets and
+# costs 0.2% of the RMSE; with 0.5 in 31% at 0.5%; with 2 weak but real features are left out.
+_STANDARD_ERRORS = 1.0
+_FORMAT = {
+    "lines": r"\n",
+    "list items": r"(?m)^\s*(?:[-*+]|\d+[.)])\s",
+    "headings": r"(?m)^#+\s",
+    "bold": r"\*\*[^*\n]+\*\*",
+    "code blocks": r"```",
+}
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """Names and values (n, p) for each data set, the fresh draws first."""
+
+    name: str
+    columns: tuple[str, ...]
+    tables: tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Decrease of the out-of-fold squared error, and its standard error by cluster."""
+
+    columns: tuple[str, ...]
+    gain: float
+    standard_error: float
+
+    @property
+    def used(self) -> bool:
+        """Whether the features pay."""
+        return self.gain > _STANDARD_ERRORS * self.standard_error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {**self.__dict__, "columns": list(self.columns), "used": self.used}
+
+
+def feature_sets(parts: Sequence[Dataset]) -> list[FeatureSet]:
+    """Length, and length with format; nothing where a data set has neither text nor a length."""
+    lengths = [_length(data) for data in parts]
+    known = [length for length in lengths if length is not None]
+    if len(known) < len(parts) or float(np.ptp(known[0])) == 0.0:
+        return []
+    tables = tuple(length[:, None] for length in known)
+    sets = [FeatureSet("length", ("response length (log)",), tables)]
+    if any(data.response is None for data in parts):
+        return sets
+    counts = [_format(data) for data in parts]
+    varies = np.ptp(counts[0], axis=0) > 0
+    if varies.any():
+        names = tuple(n for n, keep in zip(_FORMAT, varies, strict=True) if keep)
+        whole = tuple(
+            np.hstack([length, count[:, varies]])
+            for length, count in zip(tables, counts, strict=True)
+        )
+        sets.append(FeatureSet("length and format", (*sets[0].columns, *names), whole))
+    return sets
+
+
+def gain(
+    columns: tuple[str, ...],
+    labels: FloatArray,
+    without: FloatArray,
+    with_features: FloatArray,
+    clusters: np.ndarray[Any, Any],
+) -> Gain:
+    """Compare out-of-fold predictions of the labels without and with features."""
+    saved = (labels - without) ** 2 - (labels - with_features) ** 2
+    _, cluster = np.unique(clusters, return_inverse=True)
+    mean = float(saved.mean())
+    pieces = cluster_sums(saved - mean, cluster, int(cluster.max()) + 1) / len(saved)
+    return Gain(columns, mean, float(np.sqrt(pieces @ pieces)))
+
+
+def _length(data: Dataset) -> FloatArray | None:
+    """Log of the response's length: of its text, or of a column named so."""
+    if data.response is not None:
+        return np.asarray(np.log1p(data.response.lengths().astype(np.float64)))
+    for name, values in data.covariates.items():
+        if may_be_length(name) and np.isfinite(values).all() and float(values.min()) >= 0.0:
+            return np.log1p(values)
+    return None
+
+
+def _format(data: Dataset) -> FloatArray:
+    """(n, 5) log counts of format marks."""
+    assert data.response is not None
+    text = data.response.to_series()
+    return np.column_stack(
+        [np.log1p(text.str.count_matches(mark).to_numpy()) for mark in _FORMAT.values()]
+    )
