@@ -55,6 +55,8 @@ MODULES: dict[str, tuple[int, int]] = {
     "monitoring": (120, 3600),
     "propensities": (240, 3600),
     "scoring": (300, 600),
+    "stress": (240, 28800),
+    "covariates": (180, 3600),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }

@@ -1,4 +1,4 @@
-"""What `covariates="auto"` saves where length and format explain the judge's errors, and costs else.
+"""What automatic covariates save where they explain the judge's errors, and cost elsewhere.
 
 Shared by ``python -m benchmarks.covariates`` and the tests (a short version).
 """
@@ -23,6 +23,7 @@ class Saving:
     auto: float
     used: float
     coverage: float
+    errors: float  # mean standard error with features over that without
 
     @property
     def ratio(self) -> float:
@@ -59,13 +60,21 @@ def flattered(
 
 def saving(effect: float, repetitions: int, *, first_seed: int = 0) -> Saving:
     """Both estimators on the same data sets."""
-    errors, used, hit = [], [], []
+    errors, stated, used, hit = [], [], [], []
     for seed in range(first_seed, first_seed + repetitions):
         data, truth = flattered(np.random.default_rng([seed, 11]), effect)
         plain = DirectEstimator(data, seed=seed).fit_and_estimate()
         auto = DirectEstimator(data, covariates="auto", seed=seed).fit_and_estimate()
         errors.append([plain.estimates - truth, auto.estimates - truth])
+        stated.append([plain.standard_errors, auto.standard_errors])
         used.append(any(found["used"] for found in auto.diagnostics["covariates"]))
         hit.append([low <= truth <= high for low, high in auto.ci()])
     plain_rmse, auto_rmse = np.sqrt((np.array(errors) ** 2).mean(axis=(0, 2)))
-    return Saving(float(plain_rmse), float(auto_rmse), float(np.mean(used)), float(np.mean(hit)))
+    before, after = np.mean(stated, axis=(0, 2))
+    return Saving(
+        plain=float(plain_rmse),
+        auto=float(auto_rmse),
+        used=float(np.mean(used)),
+        coverage=float(np.mean(hit)),
+        errors=float(after / before),
+    )

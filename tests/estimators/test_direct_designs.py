@@ -1,0 +1,203 @@
+"""Clusters, raters, ranks and few own labels in the direct estimator."""
+
+import numpy as np
+import pytest
+
+import cje.simulate as simulate
+from cje.data import RaterLabels
+from cje.data.dataset import Dataset
+from cje.errors import CJEError
+from cje.estimators import DirectEstimator
+from cje.estimators.direct.own_labels import moderated, towards_borrowed
+from cje.estimators.direct.rectifier import LabelledCell, Rectified, rectified_mean
+
+
+def _data(seed: int = 3, labels: int = 60) -> Dataset:
+    return simulate.policies_on_shared_prompts(400, 3, labels, seed=seed).dataset
+
+
+def _without_labels(data: Dataset, policy: str, keep: int = 0) -> Dataset:
+    label = data.oracle_label.copy()
+    rows = np.flatnonzero(data.policy.mask(policy) & data.is_labelled)
+    label[rows[keep:]] = np.nan
+    return data.with_columns(oracle_label=label)
+
+
+def _codes(result) -> set[str]:
+    return {finding.code for finding in result.findings}
+
+
+# ---- clusters ------------------------------------------------------------------------------------
+
+
+def test_clusters_of_one_prompt_each_change_nothing() -> None:
+    data = _data()
+    named = data.with_columns(cluster=data.prompt_id.decode())
+    plain, same = (DirectEstimator(d).fit_and_estimate() for d in (data, named))
+    np.testing.assert_allclose(same.estimates, plain.estimates, atol=1e-12)
+    np.testing.assert_allclose(same.ci(), plain.ci(), atol=1e-12)
+
+
+def test_copies_of_every_prompt_in_one_cluster_are_no_further_information() -> None:
+    data = _data()
+    prompts = data.prompt_id.decode()
+    twice = Dataset.from_arrays(
+        prompt_id=prompts + [f"{p} again" for p in prompts],
+        policy=data.policy.decode() * 2,
+        judge_score=np.tile(data.judge_score, 2),
+        oracle_label=np.tile(data.oracle_label, 2),
+        cluster=prompts * 2,
+    )
+    once, both = (DirectEstimator(d).fit_and_estimate() for d in (data, twice))
+    np.testing.assert_allclose(both.standard_errors, once.standard_errors, rtol=0.06)
+    assert both.metadata["n_labelled_clusters"] == once.metadata["n_labelled_clusters"]
+
+
+def test_labels_of_fewer_than_five_clusters_are_refused_by_name() -> None:
+    data = _data()
+    four = np.array([f"c{i % 4}" for i in range(400)])[data.prompt_id.codes]
+    with pytest.raises(CJEError, match=r"180 labels are on 4 clusters.*at least 5 clusters"):
+        DirectEstimator(data.with_columns(cluster=four)).fit_and_estimate()
+
+
+def test_labelled_prompts_not_labels_decide_what_is_few() -> None:
+    rng = np.random.default_rng(1)
+    prompt = np.repeat(np.arange(60), 10)
+    label = np.where(prompt < 12, rng.random(600), np.nan)
+    data = Dataset.from_arrays(
+        prompt_id=[f"p{i}" for i in prompt], policy="a", judge_score=rng.random(600),
+        oracle_label=label,
+    )  # fmt: skip
+    result = DirectEstimator(data).fit_and_estimate()
+    assert "120 labels on 12 prompts" in str(result.findings)
+    assert result.influence.degrees_of_freedom()[0] <= 11.5
+
+
+def test_calibration_rows_without_clusters_join_those_of_their_prompts() -> None:
+    data = _data()
+    users = np.array([f"u{i // 4}" for i in range(400)])[data.prompt_id.codes]
+    fresh = _without_labels(data, data.policies[2]).with_columns(cluster=users)
+    other = data.select(data.policy.mask(data.policies[2]) & data.is_labelled)
+    estimator = DirectEstimator(fresh, calibration_data=[other])
+    estimator.fit_and_estimate()
+    assert estimator.pool_.clusters.max() < fresh.units.n_names
+
+
+# ---- few labels of one's own ---------------------------------------------------------------------
+
+
+def test_the_value_moves_from_the_borrowed_to_the_rectified_one_without_a_jump() -> None:
+    weights = []
+    for n in (3, 5, 7, 8):
+        cell = LabelledCell(np.zeros(n), np.zeros(n), np.full(n, 1 / n), np.ones(n), np.arange(n))
+        pieces = np.where(np.arange(n) % 2, 0.1, -0.1) / n
+        own = Rectified(0.52, np.zeros(1), pieces, 1.0)
+        weights.append((towards_borrowed(own, 0.5, cell, 8) - 0.5) / 0.02)
+    assert weights == sorted(weights)
+    assert 0.5 < weights[0] < weights[2] < 1.0
+    assert weights[3] == pytest.approx(1.0)
+
+
+def test_a_large_offset_is_not_shrunk_away() -> None:
+    cell = LabelledCell(np.zeros(4), np.zeros(4), np.full(4, 0.25), np.ones(4), np.arange(4))
+    own = Rectified(0.2, np.zeros(1), np.array([0.02, -0.02, 0.02, -0.02]), 1.0)
+    assert towards_borrowed(own, 0.8, cell, 8) == pytest.approx(0.2, abs=0.005)
+
+
+def test_residuals_that_happen_to_agree_do_not_look_certain() -> None:
+    cell = LabelledCell(np.zeros(4), np.full(4, 0.3), np.full(4, 0.25), np.ones(4), np.arange(4))
+    own = rectified_mean(np.zeros(10), None, cell, 1.0)
+    _, unseen = moderated(own, cell, 0.04)
+    assert unseen == pytest.approx(4.0 * (0.04 / 4) / 7.0)
+
+
+def test_three_labels_audit_the_borrowed_calibration() -> None:
+    data = _data()
+    result = DirectEstimator(_without_labels(data, data.policies[2], keep=3)).fit_and_estimate()
+    assert result.diagnostics["transport"][data.policies[2]]["status"] != "NOT_CHECKED"
+    two = DirectEstimator(_without_labels(data, data.policies[2], keep=2)).fit_and_estimate()
+    assert two.diagnostics["transport"][data.policies[2]]["status"] == "NOT_CHECKED"
+
+
+def test_own_labels_do_not_widen_the_range_that_the_overlap_gate_reads() -> None:
+    rng = np.random.default_rng(0)
+    score = np.concatenate([0.4 * rng.random(300), 0.6 + 0.4 * rng.random(300)])
+    label = np.full(600, np.nan)
+    label[:40] = score[:40]
+    label[300:305] = 0.1
+    data = Dataset.from_arrays(
+        prompt_id=[f"p{i}" for i in range(300)] * 2, policy=["good"] * 300 + ["bad"] * 300,
+        judge_score=score, oracle_label=label,
+    )  # fmt: skip
+    assert "bad" in DirectEstimator(data).fit_and_estimate().refused()
+
+
+# ---- the borrowed standard error and ranks -------------------------------------------------------
+
+
+def test_the_borrowed_standard_error_does_not_depend_on_the_seed_of_the_folds() -> None:
+    data = _data()
+    fresh = _without_labels(data, data.policies[2])
+    errors = [
+        DirectEstimator(fresh, seed=s).fit_and_estimate().robust_standard_errors[2]
+        for s in range(10)
+    ]
+    assert max(errors) / min(errors) <= 1.1
+
+
+@pytest.mark.parametrize("power", [0.3, 4.0])
+def test_an_increasing_transformation_of_the_judge_moves_nothing_in_monotone_mode(power) -> None:
+    data = _without_labels(_data(), "candidate_2")
+    assert "candidate_2" in data.policies
+    other = data.with_columns(judge_score=data.judge_score**power)
+    a, b = (DirectEstimator(d, mode="monotone").fit_and_estimate() for d in (data, other))
+    np.testing.assert_allclose(a.estimates, b.estimates, atol=1e-12)
+    np.testing.assert_allclose(a.ci(), b.ci(), atol=1e-12)
+
+
+# ---- raters --------------------------------------------------------------------------------------
+
+
+def _rated(raters: int, effect: float) -> Dataset:
+    data, rng = _data(), np.random.default_rng(0)
+    rows = np.flatnonzero(data.is_labelled)
+    who = rng.integers(0, raters, len(rows))
+    shift = effect * np.where(np.arange(raters) % 2, 1.0, -1.0)
+    values = np.clip(data.oracle_label[rows] + shift[who], 0, 1)
+    labels = RaterLabels.from_arrays(rows, values, [f"r{i}" for i in who])
+    return data.with_columns(oracle_label=None, rater_labels=labels)
+
+
+def test_strong_rater_effects_widen_values_but_hardly_their_differences() -> None:
+    data = _rated(4, 0.15)
+    random, fixed = (
+        DirectEstimator(data, raters=r).fit_and_estimate() for r in ("random", "fixed")
+    )
+    ratio = random.robust_standard_errors / fixed.robust_standard_errors
+    assert (ratio > 2.0).all()
+    np.testing.assert_allclose(random.estimates, fixed.estimates)
+    gaps = [r.influence.all_pairs().standard_errors() for r in (random, fixed)]
+    assert (gaps[0] / gaps[1] < 1.6).all()
+
+
+@pytest.mark.parametrize(
+    ("raters", "said"),
+    [(1, "by one rater"), (2, "by these 2 raters"), (3, "by raters like these 3")],
+)
+def test_what_is_estimated_is_stated_with_its_raters(raters: int, said: str) -> None:
+    result = DirectEstimator(_rated(raters, 0.05)).fit_and_estimate()
+    assert said in result.metadata["quantity"]
+
+
+def test_an_unknown_role_of_raters_is_refused_with_the_choices() -> None:
+    with pytest.raises(CJEError, match="random"):
+        DirectEstimator(_rated(3, 0.0), raters="some").fit_and_estimate()
+
+
+# ---- covariates ----------------------------------------------------------------------------------
+
+
+def test_automatic_covariates_without_text_or_length_are_the_plain_estimate() -> None:
+    data = _data()
+    plain, auto = (DirectEstimator(data, covariates=c).fit_and_estimate() for c in ((), "auto"))
+    np.testing.assert_array_equal(plain.estimates, auto.estimates)
