@@ -10,6 +10,7 @@ from cje.errors import CJEError
 from cje.estimators import DirectEstimator
 from cje.estimators.direct.own_labels import moderated, towards_borrowed
 from cje.estimators.direct.rectifier import LabelledCell, Rectified, rectified_mean
+from cje.estimators.registry import find_estimator
 
 
 def _data(seed: int = 3, labels: int = 60) -> Dataset:
@@ -201,3 +202,39 @@ def test_automatic_covariates_without_text_or_length_are_the_plain_estimate() ->
     data = _data()
     plain, auto = (DirectEstimator(data, covariates=c).fit_and_estimate() for c in ((), "auto"))
     np.testing.assert_array_equal(plain.estimates, auto.estimates)
+
+
+# ---- clusters in other estimators ---------------------------------------------------------------
+
+
+def _clustered(data: Dataset, size: int) -> Dataset:
+    return data.with_columns(cluster=[f"u{int(p[1:]) // size}" for p in data.prompt_id.decode()])
+
+
+def test_logged_prompts_of_one_user_are_one_cluster_of_off_policy_intervals() -> None:
+    sim = simulate.logged_with_logprobs(400, 200, targets={"near": 0.9}, seed=1)
+    logged = sim.dataset.with_columns(prompt_id=[f"p{i}" for i in range(400)])
+    for name in ("snips", "calibrated-ips"):
+        entry = find_estimator(name)
+        plain, users = (
+            entry.build(fresh=None, logged=data).fit_and_estimate()
+            for data in (logged, _clustered(logged, 4))
+        )
+        assert (plain.influence.n_clusters, users.influence.n_clusters) == (400, 100)
+
+
+def test_fresh_draws_take_the_clusters_of_their_logged_prompts() -> None:
+    sim = simulate.logged_with_logprobs(400, 200, targets={"near": 0.9}, seed=1)
+    prompts = dict(zip(sim.dataset.prompt_id.names, range(400), strict=True))
+
+    def renamed(data: Dataset) -> Dataset:
+        return data.with_columns(prompt_id=[f"p{prompts[p]}" for p in data.prompt_id.decode()])
+
+    logged, fresh = renamed(sim.dataset), renamed(sim.fresh)
+    entry = find_estimator("dr-cpo")
+    users = entry.build(fresh=fresh, logged=_clustered(logged, 4)).fit_and_estimate()
+    both = entry.build(fresh=_clustered(fresh, 4), logged=_clustered(logged, 4)).fit_and_estimate()
+    assert users.influence.n_clusters == 100
+    np.testing.assert_allclose(users.ci(), both.ci())
+    with pytest.raises(CJEError, match="logged rows do not"):
+        entry.build(fresh=_clustered(fresh, 4), logged=logged).fit_and_estimate()

@@ -395,6 +395,7 @@ class InfluenceEstimate:
             values=self.values[columns],
             components=tuple(part.selected(columns) for part in self.components),
             bounds=None if self.bounds is None else np.asarray(self.bounds)[columns],
+            trials=None if self.trials is None else self.trials[columns],
         )
 
     def difference(self, a: str, b: str) -> InfluenceEstimate:

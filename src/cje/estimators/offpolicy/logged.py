@@ -5,7 +5,7 @@ Everything is an array here, checked once; the estimators below add formulas onl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,9 +39,11 @@ class LoggedRows:
         Importance weights unnormalised, and divided by their mean (Hajek). A prompt with several
         logged rows counts once: its rows share its weight.
     clusters : int array (n,)
-        Prompt of each row, into `cluster_names`.
+        Cluster of each row (its prompt, or what contains it), into `cluster_names`.
+    cluster_of : mapping prompt -> cluster
+        Empty where prompts are the clusters.
     folds : int array (n,)
-        Cross-fitting fold of the row's prompt.
+        Cross-fitting fold of the row's cluster.
     covariates : array (n, p), optional
     judge_scale : Scale
         Range the scores were on before.
@@ -56,6 +58,7 @@ class LoggedRows:
     weights: FloatArray
     clusters: IntArray
     cluster_names: Sequence[str]
+    cluster_of: Mapping[str, str]
     folds: IntArray
     n_folds: int
     covariates: FloatArray | None
@@ -123,9 +126,10 @@ def prepare_logged(
         propensity=_propensity(data, labelled, scores if use_mar else None, min_pi),
         raw=raw,
         weights=raw / raw.mean(axis=0),
-        clusters=data.prompt_id.codes,
-        cluster_names=data.prompt_id.names,
-        folds=get_folds(data.prompt_id, n_folds, seed),
+        clusters=data.units.codes,
+        cluster_names=data.units.names,
+        cluster_of=_cluster_of(data),
+        folds=get_folds(data.units, n_folds, seed),
         n_folds=n_folds,
         covariates=covariate_matrix(data, covariates),
         judge_scale=data.judge_scale,
@@ -152,19 +156,20 @@ def prepare_fresh(
         row = int(np.argmax(np.isnan(fresh.judge_score)))
         raise CJEError("a fresh draw has no judge score", where=f"row {row} of the fresh draws")
     require_same_judge_scale(logged.judge_scale, fresh, "the fresh draws", "the logged rows")
-    codes, names = _align(fresh.prompt_id, logged.cluster_names)
-    folds = get_folds(fresh.prompt_id, logged.n_folds, seed)
+    units = _units_like(logged, fresh)
+    codes, names = _align(units, logged.cluster_names)
+    folds = get_folds(units, logged.n_folds, seed)
     matrix = covariate_matrix(fresh, covariates)
     parts = []
     for name in logged.policies:
         rows = np.flatnonzero(fresh.policy.mask(name))
-        prompt = codes[rows]
-        counts = np.bincount(prompt, minlength=len(names))
+        prompt = fresh.prompt_id.codes[rows]
+        counts = np.bincount(prompt, minlength=fresh.prompt_id.n_names)
         n_prompts = int(np.count_nonzero(counts))
         parts.append(
             FreshDraws(
                 scores=fresh.judge_score[rows],
-                clusters=prompt,
+                clusters=codes[rows],
                 weight=1.0 / (counts[prompt] * n_prompts),
                 folds=folds[rows],
                 covariates=None if matrix is None else matrix[rows],
@@ -172,6 +177,26 @@ def prepare_fresh(
             )
         )
     return parts, names
+
+
+def _cluster_of(data: Dataset) -> Mapping[str, str]:
+    """The cluster of each prompt, where clusters are named."""
+    if data.cluster is None:
+        return {}
+    return dict(zip(data.prompt_id.decode(), data.cluster.decode(), strict=True))
+
+
+def _units_like(logged: LoggedRows, fresh: Dataset) -> Codes:
+    """Clusters of the fresh draws; where they name none, those of the logged prompts."""
+    if fresh.cluster is not None and not logged.cluster_of:
+        raise CJEError(
+            "the fresh draws name clusters and the logged rows do not",
+            hint="give the logged rows the same column (fields={'cluster': ...}), or read the "
+            "fresh draws without it",
+        )
+    if fresh.cluster is not None or not logged.cluster_of:
+        return fresh.units
+    return Codes.encode([logged.cluster_of.get(p, p) for p in fresh.prompt_id.decode()])
 
 
 def _align(prompts: Codes, known: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
