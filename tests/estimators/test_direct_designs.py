@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cje.simulate as simulate
+from cje.analysis.pilot import measure_pilot
 from cje.data import RaterLabels
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
@@ -11,6 +12,7 @@ from cje.estimators import DirectEstimator
 from cje.estimators.direct.own_labels import moderated, towards_borrowed
 from cje.estimators.direct.rectifier import LabelledCell, Rectified, rectified_mean
 from cje.estimators.registry import find_estimator
+from studies.stress_direct import CELLS
 
 
 def _data(seed: int = 3, labels: int = 60) -> Dataset:
@@ -238,3 +240,13 @@ def test_fresh_draws_take_the_clusters_of_their_logged_prompts() -> None:
     np.testing.assert_allclose(users.ci(), both.ci())
     with pytest.raises(CJEError, match="logged rows do not"):
         entry.build(fresh=_clustered(fresh, 4), logged=logged).fit_and_estimate()
+
+
+def test_a_pilot_whose_labels_err_alike_within_users_asks_for_more_labels() -> None:
+    data = next(cell for cell in CELLS if cell.name.startswith("users of 20")).draw(
+        np.random.default_rng(0)
+    ).dataset  # fmt: skip
+    plain, users = (
+        measure_pilot(d, n_draws=5).quality for d in (data.with_columns(cluster=None), data)
+    )
+    assert users.sd > 1.3 * plain.sd

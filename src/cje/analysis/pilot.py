@@ -12,6 +12,7 @@ from cje.calibration.rewards.reward_model import fit_reward_model
 from cje.checks import check_seed
 from cje.data import Dataset
 from cje.data.folds import get_folds
+from cje.diagnostics.dependence import cluster_dependence
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
@@ -78,7 +79,9 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
 
     R2 compares out-of-fold errors of the calibration with the spread of the labels within a policy.
     Correlations use the prompts that at least two policies share; with too few doubly labelled
-    prompts (fewer than 10) the residual correlation is taken as zero, the cautious value.
+    prompts (fewer than 10) the residual correlation is taken as zero, the cautious value. Where
+    clusters contain the prompts, whole clusters are resampled, and the sd is larger by the root of
+    the design effect of labels that err alike, for as many labels per cluster as in the pilot.
     """
     labelled = np.flatnonzero(np.isfinite(data.oracle_label) & np.isfinite(data.judge_score))
     if len(labelled) < MIN_PILOT_LABELS:
@@ -87,7 +90,7 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
             value=len(labelled),
             hint="label more rows, or plan from assumed quality: cje plan --sd ... --r2 ...",
         )
-    folds = get_folds(data.prompt_id, 5, seed)
+    folds = get_folds(data.units, 5, seed)
     scores, labels = data.judge_score[labelled], data.oracle_label[labelled]
     model = fit_reward_model(scores, labels, folds=folds[labelled], n_folds=5)
     error = labels - model.predict_oof(scores, folds[labelled])
@@ -104,15 +107,25 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
         n_policies=data.policy.n_names,
         n_prompts=data.prompt_id.n_names,
     )
-    width = data.oracle_scale.width
+    width = data.oracle_scale.width * _dependence(data, labelled, error)
     quality = rows.quality(np.ones(rows.n_prompts), width)
     rng = check_seed(seed)
+    unit = np.zeros(rows.n_prompts, dtype=np.int64)
+    unit[data.prompt_id.codes] = data.units.codes
+    n = data.units.n_names
     draws = [
-        rows.quality(rng.multinomial(rows.n_prompts, np.full(rows.n_prompts, 1 / rows.n_prompts)),
-                     width)
-        for _ in range(n_draws)
-    ]  # fmt: skip
+        rows.quality(rng.multinomial(n, np.full(n, 1 / n))[unit], width) for _ in range(n_draws)
+    ]
     return Pilot(quality, tuple(draws), len(labelled), len(np.unique(rows.policy)))
+
+
+def _dependence(data: Dataset, labelled: IntArray, error: FloatArray) -> float:
+    """How much wider the labels' part of an interval is because labels of one cluster err alike."""
+    if data.cluster is None:
+        return 1.0
+    prompts, clusters = data.prompt_id.codes[labelled], data.cluster.codes[labelled]
+    found = cluster_dependence("cluster", error, prompts, clusters)
+    return 1.0 if found is None else found.factor
 
 
 def plan_from_pilot(

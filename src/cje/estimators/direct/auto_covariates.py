@@ -20,8 +20,8 @@ from cje.kernels.clusters import cluster_sums
 
 __all__ = ["FeatureSet", "Gain", "feature_sets", "gain"]
 
-# Standard errors a set of features must gain: with 1, noise is used in 16% of the data sets and
-# costs 0.2% of the RMSE; with 0.5 in 31% at 0.5%; with 2 weak but real features are left out.
+# Standard errors a set of features must gain. With 0.5, useless ones are used in 19% of the data
+# sets instead of 9%, with 2 weak but real ones in 8% instead of 56% (`studies.covariates`).
 _STANDARD_ERRORS = 1.0
 _FORMAT = {
     "lines": r"\n",

@@ -67,11 +67,11 @@ def bootstrap_direct(
 ) -> FloatArray:
     """(n_draws, K) bootstrap draws of the policy values, calibration refitted in each.
 
-    Whole prompts are resampled, with all their policies and draws. Each draw fits the isotonic
-    calibration on its own labels, each policy's least-squares slope, and the rectified mean (no
-    cross-fitting: within a draw of repeated rows it would leak). Policies with fewer than
-    `min_labels` labels are borrowed, as in `DirectEstimator`. More than 100 distinct scores are
-    grouped into 100 of equal mass. Values are on the label's own scale.
+    Whole clusters (prompts, or what contains them) are resampled, with all their policies and
+    draws. Each draw fits the isotonic calibration on its own labels, each policy's least-squares
+    slope, and the rectified mean (no cross-fitting: within a draw of repeated rows it would leak).
+    Policies with fewer than `min_labels` labelled clusters are borrowed. More than 100 distinct
+    scores are grouped into 100 of equal mass. Values are on the label's own scale.
     """
     require_scores(dataset, "the bootstrap")
     cells = _gather(dataset, min_labels)
@@ -88,7 +88,8 @@ def _gather(data: Dataset, min_labels: int) -> _Cells:
     weights = draw_weights(data, policy)
     u = np.ones(len(data)) if weights is None else weights
     labelled = np.flatnonzero(data.is_labelled)
-    own = np.bincount(policy.codes[labelled], minlength=k)
+    pairs = np.unique(policy.codes[labelled] * g + prompt.codes[labelled])
+    own = np.bincount(pairs // g, minlength=k)  # labelled clusters
     if own.sum() == 0:
         raise CJEError("the bootstrap needs oracle labels", value=0)
     w = u[labelled] * inverse_propensity(data, labelled)
