@@ -5,7 +5,7 @@ import pytest
 
 import cje.simulate as simulate
 from cje.analysis.pilot import measure_pilot
-from cje.data import RaterLabels
+from cje.data import RaterLabels, read
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators import DirectEstimator
@@ -190,6 +190,22 @@ def test_strong_rater_effects_widen_values_but_hardly_their_differences() -> Non
 def test_what_is_estimated_is_stated_with_its_raters(raters: int, said: str) -> None:
     result = DirectEstimator(_rated(raters, 0.05)).fit_and_estimate()
     assert said in result.metadata["quantity"]
+
+
+def test_raters_as_a_sample_need_names_of_raters() -> None:
+    with pytest.raises(CJEError, match="who gave each label"):
+        DirectEstimator(_data(), raters="random").fit_and_estimate()
+
+
+def test_a_column_of_raters_beside_the_labels_is_read() -> None:
+    rows = [
+        {"prompt_id": f"p{i}", "policy": "a", "judge_score": i / 60, "annotator": f"r{i % 3}",
+         "human_label": i / 60 if i < 30 else None}
+        for i in range(60)
+    ]  # fmt: skip
+    data = read(rows)
+    assert data.rater_labels is not None
+    assert (len(data.rater_labels), data.rater_labels.rater.names) == (30, ("r0", "r1", "r2"))
 
 
 def test_an_unknown_role_of_raters_is_refused_with_the_choices() -> None:

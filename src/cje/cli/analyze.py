@@ -63,7 +63,17 @@ def analyze(
         float | None, typer.Option(help="Non-inferiority margin, on the label's scale.")
     ] = None,
     covariate: Annotated[
-        list[str] | None, typer.Option(help="Column(s) that help to predict the label.")
+        list[str] | None,
+        typer.Option(
+            help="Column(s) that help to predict the label; auto: length and format of the "
+            "responses, where they help."
+        ),
+    ] = None,
+    raters: Annotated[
+        str | None,
+        typer.Option(
+            help="random: raters are a sample (default from three on); fixed: just these."
+        ),
     ] = None,
     win_rate_against: Annotated[
         str | None, typer.Option(help="The judge compared with this opponent: report win rates.")
@@ -134,7 +144,7 @@ def analyze(
         skip_bad_rows=skip_bad_rows,
         text=report is not None,
         seed=seed,
-        estimator_options={"same_as_logging": same_as_logging} if same_as_logging else None,
+        estimator_options=_options(same_as_logging=same_as_logging, raters=raters),
         anytime=anytime,
         planned_labels=planned_labels,
     )
@@ -148,6 +158,11 @@ def analyze(
         result.to_html(report)
         say(f"report: {report}", err=True, lines=False)
     raise typer.Exit(REFUSED if has_refusal(result) else ANSWERED)
+
+
+def _options(**given: Any) -> dict[str, Any]:
+    """The options of the estimator that were given."""
+    return {name: value for name, value in given.items() if value}
 
 
 def has_refusal(result: EstimationResult) -> bool:

@@ -25,6 +25,7 @@ import numpy as np
 from cje.checks import check_choice
 from cje.data import RaterLabels
 from cje.data.dataset import Dataset
+from cje.errors import CJEError
 from cje.inference import Component
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_means, cluster_sums
@@ -72,10 +73,15 @@ def rater_role(data: Dataset, mode: str) -> RaterRole:
     Raises
     ------
     CJEError
-        For another mode than `MODES`.
+        For another mode than `MODES`, and for ``"random"`` where no raters are known.
     """
     check_choice("raters", mode, MODES)
     if data.rater_labels is None or not len(data.rater_labels):
+        if mode == "random":
+            raise CJEError(
+                "raters='random' needs to know who gave each label",
+                hint="name the column of the raters: fields={'rater': ...} (--field rater=COLUMN)",
+            )
         return RaterRole("unknown", 0)
     n = len(np.unique(data.rater_labels.rater.codes))
     if n == 1:
