@@ -449,9 +449,9 @@ class Assembly:
         elif self.raters is None and {"rater", "oracle_label"} <= set(self.frame.columns):
             labelled = self.frame["oracle_label"].is_not_null() & self.frame["rater"].is_not_null()
             if labelled.sum() == self.frame["oracle_label"].count() > 0:  # every label has one
-                rows = np.flatnonzero(labelled.to_numpy())
+                at = np.flatnonzero(labelled.to_numpy())
                 names = Codes.from_series(self.frame["rater"].filter(labelled).cast(pl.String))
-                self.raters = LongLabels(rows, self.frame["oracle_label"].to_numpy()[rows], names)
+                self.raters = LongLabels(at, self.frame["oracle_label"].to_numpy()[at], names)
         if self.raters is not None:
             self.notes.append(
                 f"{len(self.raters.row)} labels by {self.raters.rater.n_names} raters; "
