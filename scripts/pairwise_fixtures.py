@@ -61,9 +61,7 @@ def main() -> None:
     styled = ContextualPairDataset.from_pandas(
         frame, ["length"], reweighted=False, normalize_features=False
     )
-    context = ContextualBradleyTerry(
-        len(MODELS), 1, reg=0.0, ftol=1e-14, gtol=1e-12
-    )
+    context = ContextualBradleyTerry(len(MODELS), 1, reg=0.0, ftol=1e-14, gtol=1e-12)
     with_style = _values(context.compute_ratings_and_cis(styled), context)
     with_style["coefficients"] = np.asarray(context.params["coeffs"]).tolist()
     wins = []

@@ -174,4 +174,3 @@ def coverage_study(world: World, n_reps: int, seed: int) -> Coverage:
             row[2] = float(np.mean((low <= gaps) & (gaps <= high)))
         hits.append(tuple(row))
     return Coverage(*np.nanmean(np.array(hits), axis=0).tolist())
-

@@ -34,8 +34,8 @@ POSITION_CONFOUNDED = Rule(
 )
 POSITION_BIAS = Rule(
     "position-bias",
-    "{who} prefers the response shown first {bias:+.1%} beyond one half (95% interval {low:+.1%} "
-    "to {high:+.1%}, from {source}); this is removed from the win rates",
+    "being shown first changes the win rate by {bias:+.1%} where {who} decides (95% interval "
+    "{low:+.1%} to {high:+.1%}, from {source}); this is removed from the win rates",
     "no action needed",
     "Being shown first changes the verdict.",
     (_INFO,),

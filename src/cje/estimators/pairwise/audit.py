@@ -63,12 +63,13 @@ def audit_comparisons(
     }
     findings = _opponents(units)
     if position:
-        for who, bias in (("judge", _judge_bias(units, model)), ("human", _human_bias(model, units))):
+        found = {"judge": _judge_bias(units, model), "human": _human_bias(model, units)}
+        for who, bias in found.items():
             if bias is None:
                 continue
             details["position"][who] = bias
             if bias["p_value"] < POSITION_BIAS["p_value"]:
-                said = {"judge": "the judge", "human": "people"}[who]
+                said = {"judge": "the judge", "human": "a person"}[who]
                 findings.append(POSITION_BIAS.finding(
                     who=said, **{key: bias[key] for key in ("bias", "low", "high", "source")}
                 ))  # fmt: skip
@@ -198,4 +199,3 @@ def _gap(values: FloatArray, labelled: BoolArray) -> tuple[float, float]:
     gap = float(own.mean() - other.mean())
     effect = gap / spread * float(np.sqrt(labelled.mean() * (1.0 - labelled.mean())))
     return effect, float(2.0 * norm.sf(abs(gap) / error)) if error > 0 else 1.0
-

@@ -128,14 +128,15 @@ class PairwiseEstimator:
             hint = f"available columns: {known}"
             raise CJEError("no such subgroup column", value=column, hint=hint)
         group = units.groups[column]
-        names, cells = [], []
+        names, signed, cells = [], [], []
         for k, policy in enumerate(units.policies):
             for code, level in enumerate(group.names):
-                signed = policy_cell(units, k, (group.codes == code).astype(float))
-                if signed.any():
+                weights = policy_cell(units, k, (group.codes == code).astype(float))
+                if weights.any():
                     names.append(f"{policy} | {level}")
-                    cells.append(signed)
-        return self._values(names, cells)
+                    signed.append(weights)
+                    cells.append({"policy": policy, "column": column, "level": level})
+        return self._values(names, signed).with_(metadata={"cells": cells})
 
     # ---- fitting --------------------------------------------------------------------------------
 
@@ -209,5 +210,3 @@ class PairwiseEstimator:
         who = "" if len(self.units_.policies) == 2 else " against the others"
         style = f" at equal {' and '.join(self.covariates)}" if self.covariates else ""
         return f"win rate{who}{style}"
-
-

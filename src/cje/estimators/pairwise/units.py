@@ -74,7 +74,7 @@ class Units:
 
     def sign(self, policy: int) -> FloatArray:
         """+1 where the policy is `low`, -1 where it is `high`, 0 where it takes no part."""
-        return (self.low == policy).astype(float) - (self.high == policy)
+        return np.asarray((self.low == policy).astype(float) - (self.high == policy))
 
 
 def make_units(data: Comparisons, style: Sequence[str]) -> Units:
@@ -147,9 +147,7 @@ def _style(data: Comparisons, names: Sequence[str]) -> FloatArray:
     return np.column_stack([data.covariates[name] for name in names])
 
 
-def _propensity(
-    data: Comparisons, unit: IntArray, n: int, human: FloatArray
-) -> FloatArray | None:
+def _propensity(data: Comparisons, unit: IntArray, n: int, human: FloatArray) -> FloatArray | None:
     """Each labelled unit's propensity; None where none is recorded."""
     if data.label_propensity is None:
         return None

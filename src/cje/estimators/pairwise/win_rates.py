@@ -90,9 +90,7 @@ def _alike(sign: FloatArray, opponent: IntArray, units: Units) -> FloatArray:
     return signed
 
 
-def win_rate(
-    units: Units, model: WorkingModel, signed: FloatArray, targets: FloatArray
-) -> Cell:
+def win_rate(units: Units, model: WorkingModel, signed: FloatArray, targets: FloatArray) -> Cell:
     """The win rate over the comparisons of nonzero signed weight."""
     beta, own = model.coefficients, model.labelled
     centre = signed @ targets
@@ -171,9 +169,7 @@ def components(
     return found
 
 
-def spread_of(
-    weight: FloatArray, sigma: float, prompt: IntArray, n_prompts: int
-) -> FloatArray:
+def spread_of(weight: FloatArray, sigma: float, prompt: IntArray, n_prompts: int) -> FloatArray:
     """(G, K) size of each prompt's label part: root of the sum of squared weights, times sigma."""
     total = cluster_sums(weight, prompt, n_prompts)
     size = np.sqrt(cluster_sums(weight**2, prompt, n_prompts))

@@ -158,7 +158,7 @@ def fit_working_model(units: Units, *, position: bool) -> WorkingModel:
     penalty = np.full(features.shape[1], _TINY * max(len(labelled), 1))
     penalty[: units.design.shape[1]] = _RIDGE
     gram = (own * weight[:, None]).T @ own + np.diag(penalty)
-    pull = np.linalg.solve(gram, (own * weight[:, None]).T).T
+    pull = np.asarray(np.linalg.solve(gram, (own * weight[:, None]).T).T, np.float64)
     verdict = units.human[labelled] - 0.5
     coefficients = pull.T @ verdict
     if not len(labelled) and judge_column is not None:
