@@ -55,6 +55,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "monitoring": (120, 3600),
     "propensities": (240, 3600),
     "scoring": (300, 600),
+    "pairwise": (120, 3600),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }

@@ -134,7 +134,10 @@ def _verdicts(mean: FloatArray, tie: FloatArray, rng: np.random.Generator) -> Fl
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares of covering intervals, mean widths, and how often an even pair is called decided."""
+    """Shares of covering intervals, mean widths of win rates, and how often there was a ranking.
+
+    `label_width` is the width that a plain mean of the same human verdicts would have.
+    """
 
     win_rate: float
     strength: float
@@ -142,6 +145,17 @@ class Coverage:
     width: float
     label_width: float
     given: float
+
+
+def _plain_width(data: Comparisons) -> float:
+    """Mean width of normal intervals from the human verdicts alone."""
+    rows = np.flatnonzero(data.is_labelled)
+    first, second = data.first.codes[rows], data.second.codes[rows]
+    widths = []
+    for k in range(len(data.policies)):
+        mine = np.concatenate([data.human[rows][first == k], 1 - data.human[rows][second == k]])
+        widths.append(2.0 * 1.96 * mine.std(ddof=1) / np.sqrt(len(mine)))
+    return float(np.mean(widths))
 
 
 def coverage_study(world: World, n_reps: int, seed: int) -> Coverage:
@@ -158,11 +172,9 @@ def coverage_study(world: World, n_reps: int, seed: int) -> Coverage:
         order = [result.policies.index(name) for name in world.names]
         limits = np.array([tuple(i) for i in result.influence.intervals()])[order]
         ranking = estimator.ranking_
-        n_labels = data.n_labelled
-        plain = 2.0 * 1.96 * 0.45 / np.sqrt(n_labels * (2.0 / k if k > 2 else 1.0))
         row = [
             float(np.mean((limits[:, 0] <= truth) & (truth <= limits[:, 1]))),
-            np.nan, np.nan, float(np.mean(limits[:, 1] - limits[:, 0])), plain,
+            np.nan, np.nan, float(np.mean(limits[:, 1] - limits[:, 0])), _plain_width(data),
             float(ranking is not None),
         ]  # fmt: skip
         if ranking is not None:

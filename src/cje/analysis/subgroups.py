@@ -50,7 +50,7 @@ def subgroup_results(
     return answers
 
 
-def _check_levels(column: str, found: Sequence[Dataset]) -> None:
+def _check_levels(column: str, found: Sequence[Dataset | Comparisons]) -> None:
     levels = {
         level for data in found if column in data.groups for level in data.groups[column].names
     }

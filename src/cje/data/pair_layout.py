@@ -56,6 +56,8 @@ class PairLayout:
         ``winner_model_a``, ``winner_model_b``, ``winner_tie``: a human verdict in three columns.
     orders : bool
         The two judge columns are the two orders, words naming the columns of the policies.
+    sides : path, optional
+        ``ba`` where the second policy was shown first, as `cje labels export` writes it.
     who : path, optional
         Names of those who judged, people and models in one column.
     """
@@ -70,6 +72,7 @@ class PairLayout:
     prompt_id: Path | None = None
     prompt: Path | None = None
     turn: Path | None = None
+    sides: Path | None = None
     propensity: Path | None = None
     texts: tuple[Path, Path] | None = None
     numbers: Mapping[str, tuple[Path, Path]] = field(default_factory=dict)
@@ -131,7 +134,8 @@ class _Finder:
         layout = PairLayout(
             first, second, by_humans, by_judge, one_hot, orders, who,
             prompt_id=self._one("prompt_id", _IDS), prompt=self._one("prompt", _TEXTS),
-            turn=self._one("turn", ()), texts=texts, numbers=self._numbers(),
+            turn=self._one("turn", ()), sides=self.by_name.get("sides"),
+            texts=texts, numbers=self._numbers(),
             propensity=self._one("label_propensity", SYNONYMS["label_propensity"]),
         )  # fmt: skip
         self._say(layout)

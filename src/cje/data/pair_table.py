@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,17 +16,15 @@ from cje.data.style import STYLES, relative_difference, style_of
 from cje.data.tables import Table
 from cje.data.verdicts import read_verdicts
 from cje.errors import CJEError
-from cje.kernels.arrays import FloatArray
+from cje.kernels.arrays import BoolArray, FloatArray
 
-__all__ = ["SIDE_NAMES", "PairRows", "mean_verdict", "read_table"]
+__all__ = ["PairRows", "mean_verdict", "read_table"]
 
-SIDE_NAMES = ("A", "B")
-# Names of judges that are models; anybody else is a person.
-_MACHINE = re.compile(
-    r"gpt|claude|gemini|llama|llm|mistral|mixtral|qwen|deepseek|command|chatglm|vicuna|prometheus|"
-    r"auto|judge_model|model|pair\b|_pair",
-    re.IGNORECASE,
-)
+_SIDE_NAMES = ("A", "B")
+# Words in the name of a judge that is a model; anybody else is a person.
+_MODEL_STARTS = ("gpt", "claude", "gemini", "llama", "llm", "mistral", "mixtral", "qwen",
+                 "deepseek", "vicuna", "prometheus", "chatglm")  # fmt: skip
+_MODEL_WORDS = frozenset({"ai", "auto", "autorater", "command", "model", "pair"})
 
 
 @dataclass
@@ -55,22 +53,32 @@ def read_table(
     groups: Collection[str],
     *,
     human: bool,
+    sides: Callable[[str], tuple[str, str]] | None = None,
 ) -> None:
+    """Add the rows of a table; `human`: its verdicts are people's.
+
+    `sides` gives the two policies of a prompt, for a table that does not name them.
+    """
     leaves = table.leaves()
     known = {leaf.display for leaf in leaves}
     kept = {k: v for k, v in fields.items() if not human or v in known}
     layout = find_layout(leaves, kept, table.name, human=human)
     cells = Cells(table)
-    first, second = _policies(cells, layout)
-    n = len(first)
-    judge, back, people = _verdicts(cells, layout, first, second, rows)
+    n = cells.height
     prompt = _prompts(cells, layout, rows, n)
+    first, second = _policies(cells, layout, prompt, sides)
+    judge, back, people = _verdicts(cells, layout, first, second, rows)
+    first, second, turned = _as_shown(cells, layout, first, second)
+    judge, back, people = (
+        None if v is None else np.where(turned, 1.0 - v, v) for v in (judge, back, people)
+    )
     turn = ["" if t is None else str(t) for t in cells.get(layout.turn, n)]
     propensity = numbers_in(cells, layout.propensity, n)
     if judge is None and people is None:
         raise CJEError("the comparisons have no verdict", where=table.name)
     missing = np.full(n, np.nan)
-    style = {name: _style(cells, layout, name, table) for name in covariates}
+    side = np.where(turned, -1.0, 1.0)
+    style = {name: side * _style(cells, layout, name, table) for name in covariates}
     level = {name: _levels(cells, name, table) for name in groups}
     columns = [(first, second, missing if judge is None else judge,
                 missing if people is None else people, propensity, 1.0)]  # fmt: skip
@@ -91,10 +99,15 @@ def read_table(
     rows.notes += [note for note in layout.notes if note not in rows.notes]
 
 
-def _policies(cells: Cells, layout: PairLayout) -> tuple[list[str], list[str]]:
+def _policies(
+    cells: Cells,
+    layout: PairLayout,
+    prompts: list[str],
+    sides: Callable[[str], tuple[str, str]] | None,
+) -> tuple[list[str], list[str]]:
     if layout.first is None or layout.second is None:
-        n = cells.height
-        return [SIDE_NAMES[0]] * n, [SIDE_NAMES[1]] * n
+        pairs = [_SIDE_NAMES if sides is None else sides(prompt) for prompt in prompts]
+        return [a for a, _ in pairs], [b for _, b in pairs]
     found = []
     for path in (layout.first, layout.second):
         column = []
@@ -109,6 +122,18 @@ def _policies(cells: Cells, layout: PairLayout) -> tuple[list[str], list[str]]:
             column.append(name)
         found.append(column)
     return found[0], found[1]
+
+
+def _as_shown(
+    cells: Cells, layout: PairLayout, first: list[str], second: list[str]
+) -> tuple[list[str], list[str], BoolArray]:
+    """The policies in the order shown: ``sides`` of `cje labels export` is ab or ba."""
+    turned = np.array([str(cell) == "ba" for cell in cells.get(layout.sides, len(first))])
+    pairs = [
+        (b, a) if back else (a, b)
+        for a, b, back in zip(first, second, turned.tolist(), strict=True)
+    ]
+    return [a for a, _ in pairs], [b for _, b in pairs], turned
 
 
 def _verdicts(
@@ -155,7 +180,7 @@ def _by_who(
 ) -> tuple[FloatArray, FloatArray]:
     """One winner column by people and models: split by the name of who judged."""
     names = ["" if cell is None else str(cell) for cell in cells.get(who, 0)]
-    machine = np.array([bool(_MACHINE.search(name)) for name in names])
+    machine = np.array([_is_model(name) for name in names])
     models = sorted({name for name, is_one in zip(names, machine, strict=True) if is_one})
     people = len({name for name, is_one in zip(names, machine, strict=True) if not is_one})
     shown = ", ".join(models[:5]) + (" and more" if len(models) > 5 else "")
@@ -164,6 +189,11 @@ def _by_who(
     )  # fmt: skip
     notes.append(f"'{'.'.join(who)}' says who judged: {said}")
     return np.where(machine, verdicts, np.nan), np.where(machine, np.nan, verdicts)
+
+
+def _is_model(name: str) -> bool:
+    words = re.split(r"[^a-z]+", name.lower())
+    return any(word in _MODEL_WORDS or word.startswith(_MODEL_STARTS) for word in words)
 
 
 def _one_hot(cells: Cells, layout: PairLayout) -> FloatArray:

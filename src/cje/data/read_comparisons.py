@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from cje.data.codes import Codes
 from cje.data.comparisons import Comparisons
 from cje.data.labels import split_keys
 from cje.data.pair_layout import looks_pairwise
-from cje.data.pair_table import SIDE_NAMES, PairRows, mean_verdict, read_table
+from cje.data.pair_table import PairRows, mean_verdict, read_table
 from cje.data.sources import Opened, open_sources
 from cje.data.tables import RowsTable, Table
 from cje.errors import CJEError
@@ -136,9 +136,7 @@ def _join_verdicts(
     if key is not None:
         asked["prompt_id"] = key
     found = PairRows(label_map=rows.label_map, skip=rows.skip)
-    read_table(found, table, asked, (), (), human=True)
-    if all(name == SIDE_NAMES[0] for name in found.first):
-        _name_sides(rows, found, table.name)
+    read_table(found, table, asked, (), (), human=True, sides=_sides_of(rows, table.name))
     place = {_key(rows, row) for row in range(len(rows.prompt))}
     keep = [row for row in range(len(found.prompt)) if _key(found, row) in place]
     if not keep:
@@ -161,20 +159,24 @@ def _key(rows: PairRows, row: int) -> tuple[str, frozenset[str], str]:
     return rows.prompt[row], frozenset((rows.first[row], rows.second[row])), rows.turn[row]
 
 
-def _name_sides(rows: PairRows, found: PairRows, name: str) -> None:
-    """A table of verdicts without policies: those of the prompt's one comparison, in its order."""
-    pairs: dict[str, set[tuple[str, str]]] = {}
+def _sides_of(rows: PairRows, name: str) -> Callable[[str], tuple[str, str]]:
+    """The policies of a prompt's one comparison, in the order of its first row."""
+    pairs: dict[str, list[tuple[str, str]]] = {}
     for prompt, first, second in zip(rows.prompt, rows.first, rows.second, strict=True):
-        pairs.setdefault(prompt, set()).add((first, second))
-    for row, prompt in enumerate(found.prompt):
-        held = pairs.get(prompt, set())
-        if len(held) > 1:
+        pairs.setdefault(prompt, []).append((first, second))
+
+    def sides(prompt: str) -> tuple[str, str]:
+        held = pairs.get(prompt, [("A", "B")])
+        if len({frozenset(pair) for pair in held}) > 1:
             raise CJEError(
-                "a verdict fits several comparisons of its prompt", where=name, value=prompt,
+                "a verdict fits several comparisons of its prompt",
+                where=name,
+                value=prompt,
                 hint="add the two policies to the file of verdicts, as columns model_a and model_b",
-            )  # fmt: skip
-        for first, second in held:
-            found.first[row], found.second[row] = first, second
+            )
+        return held[0]
+
+    return sides
 
 
 def _copy_columns(rows: PairRows, keys: list[Any], n_new: int) -> None:

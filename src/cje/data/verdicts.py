@@ -83,7 +83,8 @@ def read_verdicts(
     texts = [_plain(cell) for cell in cells]
     asked = {_plain(word): value for word, value in (label_map or {}).items()}
     numbers = _numbers([t for t in texts if t not in _NO_VERDICT and t not in asked])
-    if numbers is not None:
+    named = set(first) | set(second)
+    if numbers is not None and not any(str(cell).strip() in named for cell in cells):
         return _from_numbers(texts, asked, numbers, column, where)
     value = np.full(len(texts), np.nan)
     unknown: Counter[str] = Counter()

@@ -17,6 +17,7 @@ from cje.estimators.pairwise.units import Units, make_units
 from cje.estimators.pairwise.win_rates import Cell, join_cells, pair_cell, policy_cell, win_rate
 from cje.estimators.pairwise.working_model import WorkingModel, fit_working_model
 from cje.findings import Finding
+from cje.findings.pairwise import NO_RANKING
 from cje.inference import InfluenceEstimate
 from cje.kernels.arrays import FloatArray
 from cje.results.result import EstimationResult
@@ -102,6 +103,8 @@ class PairwiseEstimator:
             units.policies, [policy_cell(units, k, every) for k in range(len(units.policies))]
         )
         details, findings = self._audit()
+        if self.ranking_ is None and len(units.policies) > 2 and len(self.model_.labelled):
+            findings.append(NO_RANKING.finding(reason=self._no_ranking()))
         result = result.with_(findings=findings)
         details |= head_to_head(result, self.pairs_, self._pair_labels, self.min_labels)
         details |= ranking_rows(result, self.ranking_, self._no_ranking())
