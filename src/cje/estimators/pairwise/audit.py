@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from cje.data.comparisons import Comparisons
-from cje.estimators.pairwise.units import Units
+from cje.estimators.pairwise.units import Units, order_is_free
 from cje.estimators.pairwise.working_model import WorkingModel
 from cje.findings import Finding, Severity
 from cje.findings.labels import IDENTICAL_LABELS, LABELS_DEPEND_ON
@@ -51,7 +50,7 @@ def cell_findings(
 
 
 def audit_comparisons(
-    data: Comparisons, units: Units, model: WorkingModel, position: bool
+    units: Units, model: WorkingModel, position: bool
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Position bias, agreement of judge and humans, choice of the labelled comparisons."""
     details: dict[str, Any] = {
@@ -73,7 +72,7 @@ def audit_comparisons(
                 findings.append(POSITION_BIAS.finding(
                     who=said, **{key: bias[key] for key in ("bias", "low", "high", "source")}
                 ))  # fmt: skip
-    findings += _confounded(data)
+        findings += _confounded(units)
     findings += _chosen(units)
     return details, findings
 
@@ -114,33 +113,18 @@ def _bias(value: float, influence: FloatArray, prompt: Any, units: Units) -> dic
     return {"bias": value, "low": low, "high": high, "p_value": float(estimate.p_values()[0])}
 
 
-def _confounded(data: Comparisons) -> list[Finding]:
-    """Where all comparisons were shown in one order and nothing else tells the order's effect."""
+def _confounded(units: Units) -> list[Finding]:
+    """Where the order of all comparisons follows the policies."""
     found = []
-    for who, verdicts in (("the judge", data.judge), ("people", data.human)):
-        seen = ~np.isnan(verdicts) & data.shown
-        if not seen.any():
+    sides = {"the judge": units.judge_side, "people": units.human_side}
+    for who, side in sides.items():
+        shown = side != 0.0
+        if not shown.any() or order_is_free(units, side):
             continue
-        first, second = data.first.codes[seen], data.second.codes[seen]
-        pairs = np.unique(np.column_stack([first, second]), axis=0)
-        ahead = {(int(a), int(b)) for a, b in pairs}
-        if any((b, a) in ahead for a, b in ahead) or _cyclic(ahead):
-            continue
-        names = sorted({data.policies[a] for a, _ in ahead})
-        shown = names[0] if len(ahead) == 1 else "one version of each pair"
-        found.append(POSITION_CONFOUNDED.finding(first=shown, n=int(seen.sum()), who=who))
+        first = np.unique(np.where(side > 0, units.low, units.high)[shown])
+        name = units.policies[int(first[0])] if len(first) == 1 else "the same version of a pair"
+        found.append(POSITION_CONFOUNDED.finding(first=name, n=int(shown.sum()), who=who))
     return found
-
-
-def _cyclic(ahead: set[tuple[int, int]]) -> bool:
-    """Whether a chain of "shown before" leads back to its start: the order then varies."""
-    nodes = {k for pair in ahead for k in pair}
-    while nodes:
-        last = {k for k in nodes if not any(a == k and b in nodes for a, b in ahead)}
-        if not last:
-            return True
-        nodes -= last
-    return False
 
 
 # ---- judge and choice -----------------------------------------------------------------------

@@ -183,7 +183,7 @@ class PairwiseEstimator:
         return "a policy wins or loses nearly every comparison, so its strength has no finite value"
 
     def _audit(self) -> tuple[dict[str, Any], list[Finding]]:
-        return audit_comparisons(self.data, self.units_, self.model_, self.position)
+        return audit_comparisons(self.units_, self.model_, self.position)
 
     # ---- estimating -----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_means, cluster_sums
 
-__all__ = ["Units", "make_units"]
+__all__ = ["Units", "make_units", "order_is_free"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,23 @@ class Units:
     def sign(self, policy: int) -> FloatArray:
         """+1 where the policy is `low`, -1 where it is `high`, 0 where it takes no part."""
         return np.asarray((self.low == policy).astype(float) - (self.high == policy))
+
+
+def order_is_free(units: Units, side: FloatArray) -> bool:
+    """Whether no fixed list of the policies explains who was shown first.
+
+    Where one does, the advantage of being shown first cannot be told from the policies.
+    """
+    turned = side < 0.0
+    ahead = np.where(turned, units.high, units.low), np.where(turned, units.low, units.high)
+    shown = {(int(a), int(b)) for a, b in np.unique(np.stack(ahead)[:, side != 0.0], axis=1).T}
+    left = {policy for pair in shown for policy in pair}
+    while left:
+        last = {k for k in left if not any(a == k and b in left for a, b in shown)}
+        if not last:
+            return True
+        left -= last
+    return False
 
 
 def make_units(data: Comparisons, style: Sequence[str]) -> Units:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cje.estimators.pairwise.units import Units
+from cje.estimators.pairwise.units import Units, order_is_free
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["Slope", "WorkingModel", "fit_working_model", "judge_position"]
@@ -110,12 +110,12 @@ class WorkingModel:
 def judge_position(units: Units) -> Slope:
     r"""The judge's position bias where each comparison was judged in one order.
 
-    The slope of its verdict on the order, given the two policies; zero where the order never
-    varies within what the policies explain.
+    The slope of its verdict on the order, given the two policies; zero where the order cannot be
+    told from the policies.
     """
     n = len(units)
     rows = np.flatnonzero(~np.isnan(units.judge) & (units.judge_side != 0.0))
-    if not len(rows):
+    if not order_is_free(units, np.where(np.isnan(units.judge), 0.0, units.judge_side)):
         return Slope(0.0, np.zeros(n))
     design, side = units.design[rows], units.judge_side[rows]
     own = _apart_from(design, side)
@@ -146,7 +146,7 @@ def fit_working_model(units: Units, *, position: bool) -> WorkingModel:
     columns.append(units.style)
     after = first_style + units.style.shape[1]
     side = np.where(units.labelled, units.human_side, 0.0)
-    if position and _varies(units.design[labelled], side[labelled]):
+    if position and order_is_free(units, side) and _varies(units.design[labelled], side[labelled]):
         order = after
         columns.append(side[:, None])
     features = np.hstack(columns)
