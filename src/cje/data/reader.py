@@ -196,6 +196,8 @@ def _assemble(
     assembly.notes.extend(note for part in loaded for note in part.notes)
     assembly.notes.extend(_word_notes(loaded))
     if _is_one_policy(assembly, request, sources):
+        if looks_pairwise({leaf.path[0] for leaf in leaves[0]}):
+            raise _compares_two(sources[0].table.name)
         ask_about_versions(sources[0].table, leaves[0], plans[0])
     good = np.concatenate([part.good for part in loaded])
     if not good.all():
@@ -210,11 +212,15 @@ def _plan(leaves: list[Leaf], request: Request, name: str) -> Plan:
     except CJEError as error:
         if not looks_pairwise({leaf.path[0] for leaf in leaves}):
             raise
-        raise CJEError(
-            "each row compares two responses, and single responses with scores are needed here",
-            where=name,
-            hint=pairwise_hint(),
-        ) from error
+        raise _compares_two(name) from error
+
+
+def _compares_two(name: str) -> CJEError:
+    return CJEError(
+        "each row compares two responses, and single responses with scores are needed here",
+        where=name,
+        hint=pairwise_hint(),
+    )
 
 
 def _is_one_policy(assembly: Assembly, request: Request, sources: list[Source]) -> bool:

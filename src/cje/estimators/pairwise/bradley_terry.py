@@ -27,7 +27,7 @@ from cje.inference import InfluenceEstimate
 from cje.kernels.arrays import FloatArray
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["BradleyTerry", "fit_bradley_terry", "unconnected"]
+__all__ = ["BradleyTerry", "fit_bradley_terry", "style_is_free", "unconnected"]
 
 _MOST_STEPS = 100
 _CONVERGED = 1e-10
@@ -57,6 +57,12 @@ def unconnected(units: Units) -> tuple[tuple[str, ...], ...]:
         tuple(units.policies[k] for k in np.flatnonzero(group == g).tolist())
         for g in dict.fromkeys(group.tolist())
     )
+
+
+def style_is_free(units: Units) -> bool:
+    """Whether the style covariates vary beyond what the policies explain."""
+    columns = np.hstack([units.design @ _free_directions(len(units.policies)), units.style])
+    return bool(np.linalg.matrix_rank(columns) == columns.shape[1])
 
 
 def fit_bradley_terry(

@@ -11,7 +11,12 @@ from cje.checks import check_level
 from cje.data.comparisons import Comparisons
 from cje.errors import CJEError
 from cje.estimators.pairwise.audit import audit_comparisons, cell_findings
-from cje.estimators.pairwise.bradley_terry import BradleyTerry, fit_bradley_terry, unconnected
+from cje.estimators.pairwise.bradley_terry import (
+    BradleyTerry,
+    fit_bradley_terry,
+    style_is_free,
+    unconnected,
+)
 from cje.estimators.pairwise.summary import head_to_head, ranking_rows
 from cje.estimators.pairwise.units import Units, make_units
 from cje.estimators.pairwise.win_rates import Cell, join_cells, pair_cell, policy_cell, win_rate
@@ -23,6 +28,8 @@ from cje.kernels.arrays import FloatArray
 from cje.results.result import EstimationResult
 
 __all__ = ["PairwiseEstimator"]
+
+_NO_FINITE = "a version wins or loses nearly every comparison, so its strength has no finite value"
 
 
 class PairwiseEstimator:
@@ -103,11 +110,13 @@ class PairwiseEstimator:
             units.policies, [policy_cell(units, k, every) for k in range(len(units.policies))]
         )
         details, findings = self._audit()
-        if self.ranking_ is None and len(units.policies) > 2 and len(self.model_.labelled):
-            findings.append(NO_RANKING.finding(reason=self._no_ranking()))
+        reason = self._no_ranking() or ("" if self.ranking_ is not None else _NO_FINITE)
+        asked = len(units.policies) > 2 or self.covariates
+        if self.ranking_ is None and asked and len(self.model_.labelled):
+            findings.append(NO_RANKING.finding(reason=reason))
         result = result.with_(findings=findings)
         details |= head_to_head(result, self.pairs_, self._pair_labels, self.min_labels)
-        details |= ranking_rows(result, self.ranking_, self._no_ranking())
+        details |= ranking_rows(result, self.ranking_, reason)
         return result.with_(diagnostics={"pairwise": details})
 
     def audit(self) -> tuple[dict[str, Any], list[Finding]]:
@@ -153,7 +162,7 @@ class PairwiseEstimator:
         self._targets = self.model_.targets(equal_style=True)
         self._fit_pairs()
         self.ranking_: BradleyTerry | None = None
-        if len(self.model_.labelled) and len(unconnected(self.units_)) == 1:
+        if not self._no_ranking():
             self.ranking_ = fit_bradley_terry(self.units_, self.model_, self.covariates)
 
     def _fit_pairs(self) -> None:
@@ -174,13 +183,14 @@ class PairwiseEstimator:
             self.pairs_ = join_cells(names, cells, units, self.model_)
 
     def _no_ranking(self) -> str:
-        if self.ranking_ is not None:
-            return ""
+        """Why there can be no ranking; empty where one can be fitted."""
         if not len(self.model_.labelled):
             return "there are no human verdicts"
         if len(unconnected(self.units_)) > 1:
             return "some policies were never compared, not even through others"
-        return "a policy wins or loses nearly every comparison, so its strength has no finite value"
+        if not style_is_free(self.units_):
+            return "the style covariates do not vary beyond what the versions explain"
+        return ""
 
     def _audit(self) -> tuple[dict[str, Any], list[Finding]]:
         return audit_comparisons(self.units_, self.model_, self.position)
