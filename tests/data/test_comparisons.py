@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from cje.data import read
+from cje.data.comparison_reader import is_pairwise, read_comparisons
 from cje.data.comparisons import Comparisons
-from cje.data.read_comparisons import is_pairwise, read_comparisons
 from cje.data.sources import open_sources
 from cje.errors import CJEError
 

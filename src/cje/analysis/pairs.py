@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from cje.analysis.inputs import read_source
+from cje.data.comparison_reader import is_pairwise, read_comparisons
 from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
 from cje.data.label_store import is_label_store, read_label_store
-from cje.data.read_comparisons import is_pairwise, read_comparisons
 from cje.data.sources import open_sources
 from cje.data.stored_comparisons import stored_comparisons
 from cje.errors import CJEError
