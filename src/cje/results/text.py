@@ -8,13 +8,9 @@ from typing import Any
 
 from cje.inference import Finding, Interval, Severity
 from cje.results.headline import decimals_for, headline
-<<<<<<< HEAD
-from cje.results.result import MOST_PAIRED, EstimationResult
-=======
 from cje.results.pairwise import is_pairwise, pair_tables
-from cje.results.result import EstimationResult
+from cje.results.result import MOST_PAIRED, EstimationResult
 from cje.results.text_table import TextTable
->>>>>>> a33df04 (Read comparisons in every layout and analyze them)
 from cje.terminal import safe
 
 __all__ = ["TextTable", "by_importance", "describe", "tables"]
