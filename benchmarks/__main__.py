@@ -57,6 +57,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "scoring": (300, 600),
     "stress": (240, 28800),
     "covariates": (180, 3600),
+    "pairwise": (120, 3600),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
 }

@@ -42,7 +42,19 @@ def both(**names: str) -> pl.DataFrame:
 
 def make_files(command: str) -> None:
     """What the command needs, in the current folder."""
-    if "prod.csv" in command:
+    if "pairs.csv" in command:
+        rng = np.random.default_rng(0)
+        word = np.array(["model_a", "model_b", "tie"])
+        pl.DataFrame(
+            {
+                "prompt_id": [f"q{i}" for i in range(80)],
+                "model_a": ["prod", "cand"] * 40,
+                "model_b": ["cand", "prod"] * 40,
+                "judge_winner": word[rng.integers(0, 3, 80)],
+                "human_winner": [*word[rng.integers(0, 3, 40)], *[""] * 40],
+            }
+        ).write_csv("pairs.csv")
+    elif "prod.csv" in command:
         evals(0).write_csv("prod.csv")
         evals(1).write_csv("cand.csv")
     elif "run_17" in command:

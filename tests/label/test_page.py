@@ -265,5 +265,6 @@ def test_side_by_side_answers_give_wins_minus_losses(
         better = "A" if first % 2 else "B"
         client.answer(item, {0: "tie", 1: "A" if better == "B" else "B"}.get(k % 6, better))
     found = see(client)
-    assert found["looks"][0]["value"] == pytest.approx(0.5)
+    # the answers' mean is 0.5; the estimate also removes what the order happened to change
+    assert found["looks"][0]["value"] == pytest.approx(0.5, abs=0.01)
     assert found["decision"]["verdict"] == "PASS"

@@ -71,7 +71,9 @@ def _outcome(result: EstimationResult) -> Any:
     return result.estimates, result.standard_errors, result.robust_standard_errors, limits, pairs
 
 
-@pytest.mark.parametrize("name", [name for name, e in REGISTRY.items() if e.needs != "fresh"])
+@pytest.mark.parametrize(
+    "name", [name for name, e in REGISTRY.items() if e.needs in ("logged", "both")]
+)
 @fuzz()
 @given(given_logs=logs())
 def test_off_policy_estimators(name: str, given_logs: tuple[Dataset, Dataset | None]) -> None:

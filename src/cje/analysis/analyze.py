@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
-from cje.analysis.inputs import check_options, read_source
+from cje.analysis.inputs import as_table, check_options, read_source
+from cje.analysis.pairs import check_pairwise, comparisons_of
 from cje.analysis.selection import cluster_columns, factor_columns
 from cje.analysis.skips import skip_findings
 from cje.analysis.subgroups import subgroup_results
 from cje.checks import check_level
+from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
 from cje.data.sources import Opened, open_sources
 from cje.errors import CJEError
@@ -31,7 +33,7 @@ __all__ = ["analyze_dataset"]
 class _Inputs:
     """The data sets of one analysis; any may be absent."""
 
-    fresh: Dataset | None
+    fresh: Dataset | Comparisons | None
     logged: Dataset | None
     calibration: Dataset | None
 
@@ -84,7 +86,8 @@ def analyze_dataset(
         Further labelled rows to calibrate the judge on; they belong to no policy of interest.
     estimator : str
         A name from `cje.estimators.REGISTRY`. ``"auto"``: ``direct`` with fresh draws (``naive``
-        where nothing is labelled), ``calibrated-ips`` with logged data alone.
+        where nothing is labelled), ``pairwise`` with comparisons of two responses per row (or the
+        answers of ``cje label --pairs``), ``calibrated-ips`` with logged data alone.
     by : str or sequence of str
         Subgroup columns to answer within. ``result.subgroups[column]`` has jointly valid intervals
         for every policy and level, and paired differences within each level.
@@ -98,7 +101,8 @@ def analyze_dataset(
         opponent's, 0 where it lost, 1/2 for a tie. Values are then win rates.
     covariates : sequence of str, or "auto"
         Columns, such as the response length, that help to predict the label. ``"auto"`` (the direct
-        estimator) uses length and format of the responses where they help.
+        estimator) uses length and format of the responses where they help. Of comparisons:
+        differences in style (``length``, ``markdown``) to control for.
     level : float
         Confidence level.
     seed : int
@@ -142,7 +146,7 @@ def analyze_dataset(
         "text": text or auto,
     }
     joined = {"labels": labels, "on": on}
-    fresh = _fresh(fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined})
+    fresh = _fresh(fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined}, estimator)
     # Logged rows that only teach the calibration need no subgroup column.
     off_policy = fresh is None or (
         estimator != "auto" and find_estimator(estimator).needs != "fresh"
@@ -177,6 +181,12 @@ def analyze_dataset(
         extra["frame"] = "pandas"
     within: dict[str, Any] = {"margin": margin, "baseline": base}
     if win_rate_against is not None:
+        if isinstance(inputs.fresh, Comparisons):
+            raise CJEError(
+                "win_rate_against is for scores that compare with one opponent; these data name "
+                "both versions",
+                hint="leave it out: the values are win rates already",
+            )
         extra |= _win_rate(result, win_rate_against)
         within["quantity"] = extra["quantity"]
     parts = {name: part.with_(metadata=within) for name, part in result.subgroups.items()}
@@ -205,7 +215,7 @@ def _run(
 ) -> EstimationResult:
     """Build the estimator from what it needs, estimate, and answer by subgroup."""
 
-    def build(fresh: Dataset | None, logged: Dataset | None) -> Any:
+    def build(fresh: Dataset | Comparisons | None, logged: Dataset | None) -> Any:
         return entry.build(fresh=fresh, logged=logged, **options)
 
     if entry.name == "direct":
@@ -226,6 +236,9 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
             hint="give fresh_draws_data, fresh_draws_dir or logged_data (on the command line: "
             "DATA or --logged)",
         )
+    if isinstance(inputs.fresh, Comparisons):
+        check_pairwise(name, inputs.logged, inputs.calibration)
+        name = "pairwise"
     if name == "auto":
         if inputs.fresh is None:
             name = "calibrated-ips"
@@ -234,12 +247,14 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
     entry = find_estimator(name)
     missing = {
         "fresh": inputs.fresh is None,
+        "comparisons": not isinstance(inputs.fresh, Comparisons),
         "logged": inputs.logged is None,
         "both": inputs.fresh is None or inputs.logged is None,
     }[entry.needs]
     if missing:
         needed = {
             "fresh": "fresh draws (fresh_draws_data or fresh_draws_dir; on the command line DATA)",
+            "comparisons": "comparisons of two responses (fresh_draws_data; DATA)",
             "logged": "logged data with log-probs (logged_data; --logged)",
             "both": "logged data (logged_data; --logged) and fresh draws (fresh_draws_data; DATA)",
         }[entry.needs]
@@ -263,19 +278,23 @@ def _calibration(inputs: _Inputs) -> tuple[Dataset, ...]:
 
 
 def _fresh(
-    data: Any, folder: str | Path | None, groups: list[str], reading: dict[str, Any]
-) -> Dataset | None:
+    data: Any, folder: str | Path | None, groups: list[str], reading: dict[str, Any], estimator: str
+) -> Dataset | Comparisons | None:
     if data is not None and folder is not None:
         raise CJEError("give fresh_draws_data or fresh_draws_dir, not both")
     source = data if folder is None else folder
-    if source is None or isinstance(source, Dataset):
-        return read_source(source, groups=groups, **reading)
-    if isinstance(source, Mapping):
-        return read_source(source, groups=groups, **reading)
-    opened = open_sources(source, None)
-    taken = {*groups, *(reading["fields"] or {}).values()}
-    likely = [name for name in _shared(opened, cluster_columns) if name not in taken]
-    return read_source(opened, groups=[*groups, *likely], **_watched(opened, reading))
+    if source is not None and not isinstance(source, Dataset | Comparisons):
+        source = as_table(source)
+        if not isinstance(source, Mapping):  # a table per policy is never a comparison
+            source = open_sources(source, None, reading["sheet"])
+    found = comparisons_of(source, groups, reading, estimator)
+    if found is not None:
+        return found
+    if isinstance(source, Opened):
+        taken = {*groups, *(reading["fields"] or {}).values()}
+        groups = [*groups, *(c for c in _shared(source, cluster_columns) if c not in taken)]
+        reading = _watched(source, reading)
+    return read_source(source, groups=groups, **reading)
 
 
 def _shared(opened: Opened, columns: Callable[[Any], list[str]]) -> list[str]:

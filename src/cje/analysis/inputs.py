@@ -11,10 +11,10 @@ from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators.registry import REGISTRY, EstimatorEntry
 
-__all__ = ["check_options", "read_source"]
+__all__ = ["as_table", "check_options", "read_source"]
 
 # Set by analyze_dataset from its own arguments.
-_DATA = frozenset({"self", "dataset", "sampler", "fresh_draws", "calibration_data"})
+_DATA = frozenset({"self", "data", "dataset", "sampler", "fresh_draws", "calibration_data"})
 
 
 # ---- options --------------------------------------------------------------------------------
@@ -89,9 +89,14 @@ def read_source(source: Any, **reading: Any) -> Dataset | None:
         return attach_labels(data, stored, path)
     if reading.get("labels") is not None:
         reading = reading | _label_table(reading["labels"], reading)
+    return read(as_table(source), **reading)
+
+
+def as_table(source: Any) -> Any:
+    """A dict of columns as a frame; anything else as it is."""
     if isinstance(source, Mapping) and _is_dict_of_columns(source):
-        source = _frame_of(source)
-    return read(source, **reading)
+        return _frame_of(source)
+    return source
 
 
 def _label_table(labels: Any, reading: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators.direct.selection import refused_within
@@ -27,7 +28,7 @@ Cell = dict[str, str]
 def subgroup_results(
     estimator: Any,
     build: Build,
-    fresh: Dataset | None,
+    fresh: Dataset | Comparisons | None,
     logged: Dataset | None,
     columns: Sequence[str],
 ) -> dict[str, EstimationResult]:
@@ -39,14 +40,17 @@ def subgroup_results(
     answers = {}
     for column in columns:
         _check_levels(column, [data for data in (fresh, logged) if data is not None])
-        if fresh is not None and hasattr(estimator, "estimate_by"):
+        if isinstance(fresh, Comparisons):
+            answers[column] = estimator.estimate_by(column)
+            _check_distinct(list(answers[column].cells or ()))
+        elif fresh is not None and hasattr(estimator, "estimate_by"):
             answers[column] = _by_itself(estimator, fresh, column)
         else:
             answers[column] = _by_level(build, fresh, logged, column)
     return answers
 
 
-def _check_levels(column: str, found: Sequence[Dataset]) -> None:
+def _check_levels(column: str, found: Sequence[Dataset | Comparisons]) -> None:
     levels = {
         level for data in found if column in data.groups for level in data.groups[column].names
     }

@@ -12,6 +12,8 @@ from cje._lazy import lazy_names
 if TYPE_CHECKING:
     from cje.data.codes import Codes as Codes
     from cje.data.codes import Strings as Strings
+    from cje.data.comparison_reader import read_comparisons as read_comparisons
+    from cje.data.comparisons import Comparisons as Comparisons
     from cje.data.dataset import Dataset as Dataset
     from cje.data.folds import get_content_folds as get_content_folds
     from cje.data.folds import get_fold as get_fold
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Codes": "codes",
     "Strings": "codes",
+    "Comparisons": "comparisons",
     "Dataset": "dataset",
     "get_content_folds": "folds",
     "get_fold": "folds",
@@ -36,6 +39,7 @@ _HOME = {
     "PrecomputedSampler": "sampler",
     "Scale": "scale",
     "read": "reader",
+    "read_comparisons": "comparison_reader",
 }
 
 __all__ = sorted(_HOME)

@@ -13,6 +13,7 @@ __all__ = [
     "field_hint",
     "label_map_hint",
     "option_hint",
+    "pairwise_hint",
     "policy_column_hint",
 ]
 
@@ -67,6 +68,13 @@ def label_map_hint() -> str:
     if _COMMAND_LINE.get():
         return "--label-map good=1,bad=0"
     return "label_map={'good': 1, 'bad': 0}"
+
+
+def pairwise_hint() -> str:
+    """Where comparisons of two responses are read."""
+    if _COMMAND_LINE.get():
+        return "cje analyze reads comparisons: win rates and a ranking"
+    return "analyze_dataset(..., estimator='pairwise') reads comparisons"
 
 
 def option_hint(name: str, value: str | bool) -> str:

@@ -103,7 +103,7 @@ def attach_labels(data: Dataset, stored: StoredLabels, where: str = "the labels 
     if stored.pairs and not stored.rows:
         raise CJEError(
             "the file holds side-by-side comparisons, not labels of single responses", where=where,
-            hint="write them out with cje labels export and analyze the wins",
+            hint="use estimator='pairwise' (--estimator pairwise)",
         )  # fmt: skip
     keys = zip(data.prompt_id.decode(), data.policy.decode(), data.draw_idx.tolist(), strict=True)
     place = {key: row for row, key in enumerate(keys)}

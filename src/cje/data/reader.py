@@ -13,8 +13,9 @@ from cje.data.assemble import Assembly, Wishes
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.fields import Leaf, Plan, Request, resolve
-from cje.data.hints import FIELD_NAMES, label_map_hint
+from cje.data.hints import FIELD_NAMES, label_map_hint, pairwise_hint
 from cje.data.labels import join_labels, key_columns, split_keys
+from cje.data.pair_layout import looks_pairwise
 from cje.data.problems import BadRows, Origin, Piece
 from cje.data.scale import Scale
 from cje.data.sources import Source, open_sources
@@ -164,7 +165,7 @@ def _assemble(
 ) -> Assembly:
     """Load every source and put the rows one after another."""
     plans = [
-        resolve(found, _for_source(request, source), source.table.name)
+        _plan(found, _for_source(request, source), source.table.name)
         for source, found in zip(sources, leaves, strict=True)
     ]
     _agree_on_prompts(plans, sources)
@@ -195,11 +196,31 @@ def _assemble(
     assembly.notes.extend(note for part in loaded for note in part.notes)
     assembly.notes.extend(_word_notes(loaded))
     if _is_one_policy(assembly, request, sources):
+        if looks_pairwise({leaf.path[0] for leaf in leaves[0]}):
+            raise _compares_two(sources[0].table.name)
         ask_about_versions(sources[0].table, leaves[0], plans[0])
     good = np.concatenate([part.good for part in loaded])
     if not good.all():
         assembly.drop(~good)
     return assembly
+
+
+def _plan(leaves: list[Leaf], request: Request, name: str) -> Plan:
+    """Which column plays which role; comparisons of two responses go elsewhere."""
+    try:
+        return resolve(leaves, request, name)
+    except CJEError as error:
+        if not looks_pairwise({leaf.path[0] for leaf in leaves}):
+            raise
+        raise _compares_two(name) from error
+
+
+def _compares_two(name: str) -> CJEError:
+    return CJEError(
+        "each row compares two responses, and single responses with scores are needed here",
+        where=name,
+        hint=pairwise_hint(),
+    )
 
 
 def _is_one_policy(assembly: Assembly, request: Request, sources: list[Source]) -> bool:

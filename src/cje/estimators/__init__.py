@@ -1,4 +1,4 @@
-"""Policy-value estimators: naive, direct, IPS, doubly robust, stacked."""
+"""Policy-value estimators: naive, direct, pairwise, IPS, doubly robust, stacked."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cje.estimators.offpolicy.stacked import StackedDREstimator as StackedDREstimator
     from cje.estimators.offpolicy.tmle import TMLEEstimator as TMLEEstimator
     from cje.estimators.offpolicy.triply_robust import TRCPOEstimator as TRCPOEstimator
+    from cje.estimators.pairwise.estimator import PairwiseEstimator as PairwiseEstimator
     from cje.estimators.registry import REGISTRY as REGISTRY
     from cje.estimators.registry import find_estimator as find_estimator
     from cje.results.comparison import BestPolicy as BestPolicy
@@ -40,6 +41,7 @@ _HOME = {
     "EstimationResult": "cje.results.result",
     "DirectEstimator": "direct.estimator",
     "NaiveEstimator": "naive",
+    "PairwiseEstimator": "pairwise.estimator",
     "bootstrap_direct": "direct.bootstrap",
     "find_estimator": "registry",
 }

@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from cje.data.comparisons import Comparisons
 from cje.errors import CJEError
 from cje.results.estimator_names import DESCRIPTIONS
 
@@ -14,14 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["REGISTRY", "EstimatorEntry", "find_estimator"]
 
-Needs = Literal["fresh", "logged", "both"]
+Needs = Literal["fresh", "comparisons", "logged", "both"]
 
 
 @dataclass(frozen=True)
 class EstimatorEntry:
     """Where an estimator lives and what it is built from.
 
-    ``needs`` fixes the constructor: ``"fresh"``: ``Cls(dataset, **options)``; ``"logged"``:
+    ``needs`` fixes the constructor: ``"fresh"``: ``Cls(dataset, **options)``; ``"comparisons"``:
+    the same with `Comparisons` in place of a Dataset; ``"logged"``:
     ``Cls(sampler, **options)``; ``"both"``: ``Cls(sampler, fresh_draws, **options)``, where
     `sampler` is a PrecomputedSampler and `fresh_draws` a Dataset. `build` calls it. All have
     `fit_and_estimate()`, and `audit()`, which gives the diagnostics and findings alone.
@@ -43,7 +45,7 @@ class EstimatorEntry:
 
     def build(
         self,
-        fresh: Dataset | None = None,
+        fresh: Dataset | Comparisons | None = None,
         logged: Dataset | PrecomputedSampler | None = None,
         **options: Any,
     ) -> Any:
@@ -54,9 +56,11 @@ class EstimatorEntry:
         CJEError
             The estimator needs data that were not given.
         """
+        if self.needs == "comparisons" or isinstance(fresh, Comparisons):
+            self._check_comparisons(fresh)
         if self.needs != "logged" and fresh is None:
             raise CJEError(f"the estimator '{self.name}' needs fresh draws of the policies")
-        if self.needs == "fresh":
+        if self.needs in ("fresh", "comparisons"):
             return self.load()(fresh, **options)
         if logged is None:
             raise CJEError(f"the estimator '{self.name}' needs logged data with log-probs")
@@ -66,10 +70,29 @@ class EstimatorEntry:
         given = (sampler,) if self.needs == "logged" else (sampler, fresh)
         return self.load()(*given, **options)
 
+    def _check_comparisons(self, given: Any) -> None:
+        """Comparisons go to the estimator that is made for them, and nothing else does."""
+        if self.needs != "comparisons":
+            raise CJEError(
+                f"the estimator '{self.name}' needs scores of single responses, and these data are "
+                "comparisons of two",
+                hint="use estimator='pairwise' (--estimator pairwise)",
+            )
+        if not isinstance(given, Comparisons):
+            raise CJEError(
+                f"the estimator '{self.name}' needs comparisons of two responses: a row with two "
+                "policies and a winner",
+                hint="give such data, or the labels of cje label --pairs; for scores of single "
+                "responses use estimator='direct'",
+            )
+
 
 _ENTRIES = (
     EstimatorEntry("naive", "cje.estimators.naive:NaiveEstimator", "fresh"),
     EstimatorEntry("direct", "cje.estimators.direct.estimator:DirectEstimator", "fresh"),
+    EstimatorEntry(
+        "pairwise", "cje.estimators.pairwise.estimator:PairwiseEstimator", "comparisons"
+    ),
     EstimatorEntry("ips", "cje.estimators.offpolicy.importance:IPSEstimator", "logged"),
     EstimatorEntry("snips", "cje.estimators.offpolicy.importance:SNIPSEstimator", "logged"),
     EstimatorEntry(

@@ -6,13 +6,14 @@ asks its rule here for the threshold and has it write the finding.
 
 from __future__ import annotations
 
-from cje.findings import labels, metrics, running, weights
+from cje.findings import labels, metrics, pairwise, running, weights
 from cje.findings.finding import Finding, Rule, Severity
 
 __all__ = ["RULES", "Finding", "Rule", "Severity", "describe"]
 
 _GROUPS = (
     ("Labels, judge and calibration", labels.RULES),
+    ("Side-by-side comparisons", pairwise.RULES),
     ("Logged data and importance weights", weights.RULES),
     ("The pipeline and its log-probs", running.RULES),
     ("Classification and survival metrics", metrics.RULES),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cje.data.label_store import StoredLabels, attach_labels, read_label_store
+from cje.data.stored_comparisons import stored_comparisons
 from cje.errors import CJEError
 from cje.estimators.registry import find_estimator
 from cje.inference import Decision, GateRule, InfluenceEstimate
@@ -19,7 +20,7 @@ from cje.results.result import EstimationResult
 
 __all__ = ["Organiser"]
 
-_LEAST_FOR_ESTIMATE = 10  # the direct estimator needs as many labels
+_LEAST_FOR_ESTIMATE = 10  # the estimators need as many labels
 
 
 class Organiser:
@@ -96,10 +97,10 @@ class Organiser:
 
     def _estimate(self, stored: StoredLabels) -> InfluenceEstimate | None:
         """Candidate, baseline and their difference; every policy where none is named."""
-        if stored.pairs:
-            return _wins(stored, self.study.policies)
-        if len(stored.rows) < _LEAST_FOR_ESTIMATE:
+        if max(len(stored.rows), len(stored.pairs)) < _LEAST_FOR_ESTIMATE:
             return None
+        if stored.pairs:
+            return _wins(self.study, stored, self.rule.level)
         data = attach_labels(self.study.data, stored, "the labels file")
         direct = find_estimator("direct").build(data, level=self.rule.level)
         result: EstimationResult = direct.fit_and_estimate()
@@ -147,20 +148,13 @@ def _skips(stored: StoredLabels) -> dict[str, int]:
     return dict(counts)
 
 
-def _wins(stored: StoredLabels, policies: tuple[str, ...]) -> InfluenceEstimate:
-    """Share of prompts on which the candidate won, minus one half, doubled: wins minus losses."""
-    by_prompt: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for pair in stored.pairs:
-        by_prompt[pair["prompt_id"]].append((pair["value"], pair["propensity"]))
-    value = np.array([np.mean([v for v, _ in pairs]) for pairs in by_prompt.values()])
-    weight = np.array([1.0 / pairs[0][1] for pairs in by_prompt.values()])
-    weight /= weight.sum()
-    gap = 2.0 * value - 1.0
-    centre = float(weight @ gap)
-    return InfluenceEstimate.from_influence(
-        (f"wins minus losses of {policies[0]} against {policies[1]}",), [centre],
-        (weight * (gap - centre))[:, None], clusters=tuple(by_prompt), bounds=(-1.0, 1.0),
-    )  # fmt: skip
+def _wins(study: Study, stored: StoredLabels, level: float) -> InfluenceEstimate:
+    """Wins minus losses of the candidate, the judge's scores rectified by the answers."""
+    candidate, baseline = study.policies
+    comparisons = stored_comparisons(study.data, stored)
+    result = find_estimator("pairwise").build(comparisons, level=level).fit_and_estimate()
+    gap: InfluenceEstimate = result.influence.difference(candidate, baseline)
+    return gap.renamed([f"wins minus losses of {candidate} against {baseline}"])
 
 
 def _fixed_variance(estimate: InfluenceEstimate, labelled: set[str]) -> float:

@@ -7,6 +7,7 @@ __all__ = ["DESCRIPTIONS"]
 DESCRIPTIONS: dict[str, str] = {
     "naive": "the judge's mean, uncalibrated",
     "direct": "calibrated mean of fresh draws, rectified by each policy's own labels",
+    "pairwise": "win rates from the judge's comparisons, rectified by human ones",
     "ips": "importance weighting",
     "snips": "self-normalised importance weighting",
     "calibrated-ips": "importance weighting with weights projected on the judge score",

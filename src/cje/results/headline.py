@@ -9,6 +9,7 @@ import numpy as np
 from cje.inference import Interval, Severity
 from cje.report.wording import p_value
 from cje.results.comparison import Comparison
+from cje.results.pairwise import human_verdicts, is_pairwise, preference
 from cje.results.result import EstimationResult
 
 __all__ = ["decimals_for", "headline", "on_labels", "pair_sentence", "question", "unit"]
@@ -55,6 +56,8 @@ def decimals_for(interval: Interval) -> int:
 
 def on_labels(result: EstimationResult, *names: str) -> str:
     """``on 150 labels``: those of the named policies, or where they come from."""
+    if is_pairwise(result):
+        return f", on {human_verdicts(result)}"
     counts = result.metadata.get("n_labels", {})
     if result.metadata.get("off_policy"):
         total = max((counts.get(name) or 0 for name in names), default=0)
@@ -78,6 +81,9 @@ def pair_sentence(
         if pair.a in refused:
             return f"The value of {a} cannot be reported: {_end(refused[pair.a])}."
         return f"{a} cannot be compared: the value of {b} is refused: {_end(refused[pair.b])}."
+    shared = preference(result, pair, name)
+    if shared is not None:
+        return shared
     verdict, points = pair.verdict, unit(result)
     tail = f"{on_labels(result, pair.a, pair.b)}{_condition(result, pair, name)}."
     if verdict in ("better", "worse"):

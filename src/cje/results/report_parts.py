@@ -20,6 +20,7 @@ from cje.report import (
 )
 from cje.report.wording import interval, number, p_value, percent, signed
 from cje.results.comparison import Comparison
+from cje.results.pairwise import human_verdicts, is_pairwise, pair_parts
 from cje.results.report_answer import Pairs, Rows, answer_of
 from cje.results.report_calibration import calibration_part, residuals_part
 from cje.results.report_evidence import MOST_ROWS, sample_table, weight_histograms
@@ -87,6 +88,7 @@ def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ..
     parts: list[Part | None] = [
         estimates_part(result, rows),
         _matrix(result, pairs) if len(result.policies) > 1 else None,
+        *pair_parts(result),
         *(p for column, part in result.subgroups.items() for p in _subgroup(column, part)),
         FindingsPart("Findings", result.all_findings()),
         calibration_part(result),
@@ -101,6 +103,10 @@ def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ..
 def _subtitle(result: EstimationResult) -> str:
     quantity = result.metadata.get("quantity", "mean label")
     words = f"{result.estimator}: {quantity} per version, {result.level:.0%} intervals"
+    if is_pairwise(result):
+        words += f"; {result.metadata['comparisons']['rows']:,} comparisons"
+        words += f", {result.influence.n_clusters:,} prompts" if result.influence.n_clusters else ""
+        return f"{words}, {human_verdicts(result)}"
     rows, labels = result.metadata.get("n_rows", {}), result.metadata.get("n_labels", {})
     total = max if result.metadata.get("off_policy") else sum  # logged rows serve every target
     if rows:

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cje.inference import Finding, Interval, Severity
 from cje.results.headline import decimals_for, headline
+from cje.results.pairwise import is_pairwise, pair_tables
 from cje.results.result import MOST_PAIRED, EstimationResult
+from cje.results.text_table import TextTable
 from cje.terminal import safe
 
 __all__ = ["TextTable", "by_importance", "describe", "tables"]
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A title, the columns' names and the cells, all text; the first column is aligned left."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    foot: str = ""
 
 
 def describe(result: EstimationResult) -> str:
@@ -51,6 +42,7 @@ def tables(result: EstimationResult) -> list[TextTable]:
     found = [_values(result, head, "version")]
     if len(result.policies) > 1:
         found.append(_differences(result, "paired differences"))
+    found += pair_tables(result)
     for column, part in result.subgroups.items():
         title = f"by {column} (joint {part.level:.0%} intervals)"
         found.append(_values(part, title, "version | level"))
@@ -92,7 +84,8 @@ def _values(result: EstimationResult, title: str, first: str) -> TextTable:
             spread = f"{row['robust_standard_error']:.{places}f}"
             shown = (f"{row['estimate']:.{places}f}", limits, spread)
         rows.append((row["name"], *shown, *counts, _marks(result, row)))
-    columns = (first, "value", "interval", "se", "responses", "labels", "")
+    counted = ("comparisons", "human verdicts") if is_pairwise(result) else ("responses", "labels")
+    columns = (first, "value", "interval", "se", *counted, "")
     return TextTable(title, columns, tuple(rows), "\n".join(safe(line) for line in foot))
 
 

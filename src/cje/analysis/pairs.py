@@ -1,0 +1,74 @@
+"""Whether the data of an analysis are comparisons of two responses, and then what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cje.analysis.inputs import read_source
+from cje.data.comparison_reader import is_pairwise, read_comparisons
+from cje.data.comparisons import Comparisons
+from cje.data.dataset import Dataset
+from cje.data.label_store import is_label_store, read_label_store
+from cje.data.sources import open_sources
+from cje.data.stored_comparisons import stored_comparisons
+from cje.errors import CJEError
+
+__all__ = ["check_pairwise", "comparisons_of"]
+
+_CHOICES = ("auto", "pairwise")
+_READ = ("fields", "labels", "on", "covariates", "label_map", "sheet", "skip_bad_rows")
+
+
+def comparisons_of(
+    source: Any, groups: list[str], reading: dict[str, Any], estimator: str
+) -> Comparisons | None:
+    """The comparisons that the data hold; None where they are scores of single responses.
+
+    Side-by-side answers of ``cje label --pairs`` make comparisons of scored responses.
+    """
+    if source is None or isinstance(source, Comparisons):
+        return source
+    labels = reading["labels"]
+    if is_label_store(labels) and estimator in _CHOICES:
+        stored = read_label_store(labels)
+        if stored.pairs or estimator == "pairwise":
+            plain = {**reading, "labels": None, "on": None}
+            data = read_source(source, groups=groups, **plain)
+            assert data is not None
+            return stored_comparisons(data, stored, str(labels))
+        return None
+    if isinstance(source, Dataset):
+        if estimator == "pairwise":
+            raise CJEError(
+                "the data are scores of single responses, not comparisons",
+                hint="give rows with two policies and a winner, or labels of cje label --pairs",
+            )
+        return None
+    if isinstance(source, Mapping):
+        return None
+    opened = open_sources(source, None, reading["sheet"])
+    if estimator != "pairwise" and not is_pairwise(opened, reading["fields"]):
+        return None
+    for name in ("judge_scale", "oracle_scale"):
+        if reading[name] is not None:
+            raise CJEError(
+                f"{name} has no meaning for comparisons: a verdict is a win, a tie or a loss",
+                value=reading[name], hint="leave it out",
+            )  # fmt: skip
+    return read_comparisons(opened, groups=groups, **{name: reading[name] for name in _READ})
+
+
+def check_pairwise(name: str, logged: Any, calibration: Any) -> None:
+    """Raise where comparisons are given to another estimator, or with data of another kind."""
+    if name not in _CHOICES:
+        raise CJEError(
+            f"the estimator '{name}' needs scores of single responses, and the data compare two "
+            "responses per row",
+            hint="use estimator='pairwise' (--estimator pairwise)",
+        )
+    if logged is not None or calibration is not None:
+        raise CJEError(
+            "comparisons are analyzed by themselves",
+            hint="leave logged_data and calibration_data out (--logged, --calibration)",
+        )
