@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,9 @@ class CJEError(ValueError):
         The offending value (shown shortened).
     hint : str, optional
         What to do next.
+    answers : sequence, optional
+        Where the message is a question: what the command line would add to the command to answer
+        it, or (old, new) for an argument to replace; the likeliest answer first.
 
     Examples
     --------
@@ -31,9 +35,16 @@ class CJEError(ValueError):
     """  # noqa: E501
 
     def __init__(
-        self, what: str, *, where: str | None = None, value: Any = ..., hint: str | None = None
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        value: Any = ...,
+        hint: str | None = None,
+        answers: Sequence[str | tuple[str, str]] = (),
     ) -> None:
-        self.what, self.where, self.hint = what, where, hint
+        self.what, self.where, self.value, self.hint = what, where, value, hint
+        self.answers = tuple(answers)
         message = what.rstrip(".")
         if where:
             message += f" [{where}]"

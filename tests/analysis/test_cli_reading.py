@@ -22,7 +22,7 @@ def rows(seed: int = 0, n: int = 60) -> list[dict[str, object]]:
     return [
         {
             "qid": f"q{i}",
-            "gpt4_points": round(float(score := rng.random()), 3),
+            "points": round(float(score := rng.random()), 3),
             "reviewer_says": ("good" if score + rng.normal(0, 0.3) > 0.5 else "bad")
             if i % 2
             else "",
@@ -43,7 +43,7 @@ def cje(*words: object) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-FIELDS = ["--field", "judge_score=gpt4_points", "--field", "prompt_id=qid", "--field",
+FIELDS = ["--field", "judge_score=points", "--field", "prompt_id=qid", "--field",
           "label=reviewer_says"]  # fmt: skip
 
 
@@ -80,12 +80,12 @@ def test_a_question_names_the_best_guess_as_a_command_to_paste(tmp_path: Path) -
         assert found, done.exception
         words += [word.rstrip(";,.") for word in shlex.split(found[0])]
     assert done.exit_code in (0, 2), done.exception
-    assert "judge_score=gpt4_points" in words
+    assert "judge_score=points" in words
 
 
 def test_the_question_in_python_is_in_python(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", rows())
-    with pytest.raises(CJEError, match=r"fields=\{'judge_score': 'gpt4_points'\}"):
+    with pytest.raises(CJEError, match=r"fields=\{'judge_score': 'points'\}"):
         read(path, fields={"prompt_id": "qid"})
 
 

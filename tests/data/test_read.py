@@ -181,7 +181,7 @@ def test_the_exact_name_wins_over_synonyms() -> None:
 
 
 def test_a_text_column_named_label_is_not_taken() -> None:
-    rows = [{"prompt_id": str(i), "judge_score": 0.5, "label": "good"} for i in range(4)]
+    rows = [{"prompt_id": str(i), "judge_score": 0.5, "label": "sky blue"} for i in range(4)]
     data = read(rows)
     assert data.n_labelled == 0
     assert "not used: label" in data.metadata["reading"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -15,6 +16,14 @@ from typer.testing import CliRunner
 from cje.cli.main import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "read_data.md"
+
+EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
+COPIED = {
+    "wide.csv": "wide_suffix/evals.csv",
+    "judges.csv": "judges_prefix/evals.csv",
+    "chats.jsonl": "nested_chat/chats.jsonl",
+    "traces.json": "tools_langfuse/traces.json",
+}
 
 
 def commands() -> list[str]:
@@ -60,6 +69,15 @@ def make_files(command: str) -> None:
     elif "run_17" in command:
         evals(0).write_ndjson("run_17.jsonl")
         evals(1).write_ndjson("run_18.jsonl")
+    elif copied := next((name for name in COPIED if name in command), None):
+        shutil.copy(EXPORTS / COPIED[copied], copied)
+        if copied == "wide.csv":
+            text = Path(copied).read_text().replace("_prod", "_A").replace("_cand", "_B")
+            Path(copied).write_text(text)
+    elif "model,prompt_version" in command:
+        pl.concat(
+            both(policy="prompt_version").with_columns(model=pl.lit(m)) for m in ("m1", "m2")
+        ).write_ndjson("evals.jsonl")
     elif "gpt4_points" in command:
         both(judge_score="gpt4_points", label="reviewer", prompt_id="qid").write_csv("evals.csv")
     elif "prompt_version" in command:

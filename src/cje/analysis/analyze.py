@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Literal
 from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
 from cje.analysis.inputs import as_table, check_options, read_source
+from cje.analysis.judges import assess_judges, judge_covariates
 from cje.analysis.pairs import check_pairwise, comparisons_of
 from cje.analysis.selection import cluster_columns, factor_columns
 from cje.analysis.skips import skip_findings
@@ -67,6 +69,7 @@ def analyze_dataset(
     skip_bad_rows: bool = False,
     label_map: Mapping[str, float | None] | None = None,
     sheet: str | None = None,
+    wide: str | Sequence[str] | None = None,
     text: bool = False,
     estimator_options: Mapping[str, Any] | None = None,
     anytime: bool = False,
@@ -107,7 +110,7 @@ def analyze_dataset(
         Confidence level.
     seed : int
         Seed of the folds.
-    fields, labels, on, judge_scale, oracle_scale, repeats, skip_bad_rows, label_map, sheet
+    fields, labels, on, judge_scale, oracle_scale, repeats, skip_bad_rows, label_map, sheet, wide
         As in `cje.data.read`.
     text : bool
         Keep prompts and responses, so that a report can show samples.
@@ -142,6 +145,7 @@ def analyze_dataset(
         "skip_bad_rows": skip_bad_rows,
         "label_map": label_map,
         "sheet": sheet,
+        "wide": wide,
         "covariates": () if auto else tuple(covariates),
         "text": text or auto,
     }
@@ -171,12 +175,19 @@ def analyze_dataset(
                 f"covariates='auto' is of the direct estimator, not of '{entry.name}'",
                 hint="name the columns: covariates=('response_length',) (--covariate COLUMN)",
             )
-        options.setdefault("covariates", "auto" if auto else tuple(covariates))
+        judges = judge_covariates((*_used(entry, inputs), *_calibration(inputs)))
+        options.setdefault("covariates", "auto" if auto else (*covariates, *judges))
     result = _run(entry, inputs, options, columns)
     base, how = choose_baseline(result.policies, baseline)
+    assessed = assess_judges(fresh, seed) if isinstance(fresh, Dataset) else {}
+    if assessed:
+        result = result.with_(diagnostics={"judges": assessed})
     extra: dict[str, Any] = {"margin": margin, "seed": seed, "baseline": base}
     if how:
         extra["baseline_note"] = how
+    skipped = _skipped(inputs)
+    if skipped:
+        extra["skipped"] = skipped
     if type(fresh_draws_data).__module__.partition(".")[0] == "pandas":
         extra["frame"] = "pandas"
     within: dict[str, Any] = {"margin": margin, "baseline": base}
@@ -208,6 +219,12 @@ def _with_labelling(
         return result
     rule = AnytimeRule(planned or TUNED_AT, level=result.level)
     return with_anytime(result, inputs.n_labels, rule)
+
+
+def _used(entry: EstimatorEntry, inputs: _Inputs) -> tuple[Dataset | None, ...]:
+    """The data sets that the estimator predicts labels on."""
+    fresh = None if isinstance(inputs.fresh, Comparisons) else inputs.fresh
+    return {"fresh": (fresh,), "logged": (inputs.logged,)}.get(entry.needs, (fresh, inputs.logged))
 
 
 def _run(
@@ -330,6 +347,15 @@ def _reading_findings(inputs: _Inputs) -> list[Finding]:
     parts = (inputs.fresh, inputs.logged, inputs.calibration)
     found = [f for part in parts if part is not None for f in part.metadata.get("findings", ())]
     return list({(f.code, f.message): f for f in found}.values())
+
+
+def _skipped(inputs: _Inputs) -> dict[str, int]:
+    """Rows and labels that the readers left out, of all data sets together."""
+    parts = (inputs.fresh, inputs.logged, inputs.calibration)
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update({} if part is None else part.metadata.get("skipped", {}))
+    return dict(counts)
 
 
 def _readings(inputs: _Inputs) -> dict[str, Any]:

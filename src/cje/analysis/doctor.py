@@ -17,7 +17,9 @@ from cje.data import Dataset, read
 from cje.data.folds import get_folds
 from cje.data.opening import open_file
 from cje.data.sampler import PrecomputedSampler
+from cje.data.scale_checks import ScaleError
 from cje.data.sources import Opened, open_sources
+from cje.data.unused import unused_columns
 from cje.diagnostics import (
     judge_biases,
     label_choice_findings,
@@ -32,7 +34,15 @@ from cje.errors import CJEError
 from cje.estimators.offpolicy.rewards import MIN_LABELS
 from cje.estimators.registry import find_estimator
 from cje.findings import Finding, Severity
-from cje.findings.labels import CONSTANT_JUDGE, FEW_LABELS, MISSING_SCORES, NO_LABELS, ONE_ROW
+from cje.findings.labels import (
+    CONSTANT_JUDGE,
+    DOUBTFUL_SCALE,
+    FEW_LABELS,
+    MISSING_SCORES,
+    NO_LABELS,
+    ONE_ROW,
+    SCALE_TOO_WIDE,
+)
 from cje.findings.weights import MISSING_LOGPROBS
 from cje.kernels.arrays import FloatArray
 from cje.kernels.ranks import ecdf_fit, ecdf_predict
@@ -77,6 +87,8 @@ class Diagnosis:
         Counts: rows, policies, prompts, labels, draws, shared prompts.
     capabilities : tuple of Capability
     findings : tuple of Finding
+    unused : tuple of str
+        What each column looks like that plays no role.
     """
 
     name: str
@@ -85,6 +97,7 @@ class Diagnosis:
     facts: dict[str, Any]
     capabilities: tuple[Capability, ...]
     findings: tuple[Finding, ...]
+    unused: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -95,12 +108,16 @@ class Diagnosis:
             "facts": self.facts,
             "capabilities": [asdict(c) for c in self.capabilities],
             "findings": [f.to_dict() for f in self.findings],
+            "unused": list(self.unused),
         }
 
     def summary(self) -> str:
         """The diagnosis as plain text."""
         lines = [f"{self.name}: {self.what}", "", "read as"]
         lines += [f"  - {note}" for note in self.reading]
+        if self.unused:
+            lines += ["", "columns nobody used"]
+            lines += [f"  - {column}" for column in self.unused]
         lines += ["", "facts"]
         lines += [
             f"  - {key.replace('_', ' ')}: {_show(value)}" for key, value in self.facts.items()
@@ -124,14 +141,16 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     """
     name = str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else "data"
     opened = (
-        None if isinstance(source, Dataset) else open_sources(source, reading.pop("policy", None))
+        None
+        if isinstance(source, Dataset)
+        else open_sources(source, reading.pop("policy", None), reading.get("sheet"))
     )
     numbers, position, response = _extra_columns(source, opened)
     large = response is not None and _is_large(source)
     if isinstance(source, Dataset):
         data = source
     else:
-        data = read(
+        data = _read(
             opened,
             covariates=tuple(numbers),
             groups=tuple(position),
@@ -161,7 +180,33 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
         facts=_facts(data),
         capabilities=tuple(_capabilities(data, name, reason)),
         findings=tuple(findings),
+        unused=tuple(_unused(opened, data)),
     )
+
+
+def _read(source: Any, **reading: Any) -> Dataset:
+    """The data; values on doubtful scales are a finding here, where the analysis is an error."""
+    found: list[Finding] = []
+    while True:
+        try:
+            data = read(source, **reading)
+        except ScaleError as error:
+            if reading.get(error.argument) is not None:
+                raise
+            low, high = error.whole.low, error.whole.high
+            problem = f"{error.what} [{error.where}]" if error.where else error.what
+            found.append(DOUBTFUL_SCALE.finding(problem=problem, low=low, high=high))
+            reading[error.argument] = error.whole
+            continue
+        kept = [f for f in data.metadata.get("findings", ()) if f.code != SCALE_TOO_WIDE.code]
+        return data.with_metadata(findings=(*kept, *found)) if found else data
+
+
+def _unused(opened: Opened | None, data: Dataset) -> list[str]:
+    """What the columns look like that play no role."""
+    if opened is None:
+        return []
+    return unused_columns(opened.sources[0].table, data.metadata.get("unused", ()))
 
 
 def _is_large(source: Any) -> bool:

@@ -17,6 +17,7 @@ from cje.cli.reading import (
     PolicyColumn,
     Sheet,
     SkipBadRows,
+    Wide,
     given_source,
     reading_options,
     reads_data,
@@ -54,6 +55,7 @@ def analyze(
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
     sheet: Sheet = None,
+    wide: Wide = None,
     estimator: Annotated[str, typer.Option(help="auto, direct, stacked-dr, ...")] = "auto",
     by: Annotated[list[str] | None, typer.Option(help="Subgroup column(s).")] = None,
     baseline: Annotated[
@@ -126,7 +128,7 @@ def analyze(
         raise typer.BadParameter("use error or draws", param_hint="--repeats")
     result = analyze_dataset(
         source,
-        **reading_options(field, policy_column, label_map, sheet),
+        **reading_options(field, policy_column, label_map, sheet, wide),
         logged_data=logged,
         calibration_data=calibration,
         labels=labels,

@@ -15,6 +15,7 @@ from cje.cli.reading import (
     PolicyColumn,
     Sheet,
     SkipBadRows,
+    Wide,
     given_source,
     reading_options,
     reads_data,
@@ -33,6 +34,7 @@ def convert(
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
     sheet: Sheet = None,
+    wide: Wide = None,
     judge_scale: JudgeScale = None,
     oracle_scale: OracleScale = None,
     skip_bad_rows: SkipBadRows = False,
@@ -56,7 +58,7 @@ def convert(
         judge_scale=judge_scale,
         oracle_scale=oracle_scale,
         skip_bad_rows=skip_bad_rows,
-        **reading_options(field, policy_column, label_map, sheet),
+        **reading_options(field, policy_column, label_map, sheet, wide),
     )
     write_table(data, Path(files[-1]))
     say(data.summary())

@@ -15,6 +15,7 @@ from cje.cli.reading import (
     PolicyColumn,
     Sheet,
     SkipBadRows,
+    Wide,
     given_source,
     reading_options,
     reads_data,
@@ -33,6 +34,7 @@ def doctor(
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
     sheet: Sheet = None,
+    wide: Wide = None,
     skip_bad_rows: SkipBadRows = False,
     judge_scale: JudgeScale = None,
     oracle_scale: OracleScale = None,
@@ -48,7 +50,7 @@ def doctor(
         "judge_scale": judge_scale,
         "oracle_scale": oracle_scale,
         "skip_bad_rows": skip_bad_rows,
-        **reading_options(field, policy_column, label_map, sheet),
+        **reading_options(field, policy_column, label_map, sheet, wide),
     }
     found = [examine(given_source([f]), **options) for f in files]
     logged = [d for d in found if d.facts["target_policies"]]

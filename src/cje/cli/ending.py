@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -58,6 +59,8 @@ def run_to_the_end(
     except BaseException as error:  # polars' panics are no Exceptions
         try:
             say(_message(error, usage_error), err=True, lines=False)
+            for answer in _commands(error):
+                say(f"  {answer}", err=True, lines=False)
         except (OSError, OutputClosedError):
             _give_up_output()
         return error_code
@@ -78,6 +81,23 @@ def _message(error: BaseException, usage_error: type[Exception]) -> str:
         f"error: unexpected {type(error).__name__}: {_first_line(error)}. This is a defect of cje. "
         f"What to do: report it{_details(error)}"
     )
+
+
+def _commands(error: BaseException) -> list[str]:
+    """The command again with each answer to the question, to paste."""
+    lines = []
+    for answer in error.answers if isinstance(error, CJEError) else ():
+        words = sys.argv[1:]
+        if isinstance(answer, tuple):
+            old, new = answer
+            words = [
+                word[: -len(old)] + new if os.path.basename(word) == old else word for word in words
+            ]
+            added = ""
+        else:
+            added = f" {answer}"
+        lines.append(f"{shlex.join(['cje', *words])}{added}")
+    return lines
 
 
 def _first_line(error: BaseException) -> str:

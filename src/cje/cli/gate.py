@@ -16,6 +16,7 @@ from cje.cli.reading import (
     PolicyColumn,
     Sheet,
     SkipBadRows,
+    Wide,
     given_source,
     reading_options,
     reads_data,
@@ -64,6 +65,7 @@ def gate(
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
     sheet: Sheet = None,
+    wide: Wide = None,
     judge_scale: JudgeScale = None,
     oracle_scale: OracleScale = None,
     repeats: Annotated[
@@ -101,7 +103,7 @@ def gate(
         raise typer.BadParameter("needs --by COLUMN", param_hint="--each")
     result = analyze_dataset(
         given_source(data),
-        **reading_options(field, policy_column, label_map, sheet),
+        **reading_options(field, policy_column, label_map, sheet, wide),
         labels=labels,
         on=on or None,
         calibration_data=calibration,

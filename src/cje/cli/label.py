@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cje.cli.reading import Field, PolicyColumn, Sheet, reading_options, reads_data
+from cje.cli.reading import Field, PolicyColumn, Sheet, Wide, reading_options, reads_data
 from cje.errors import CJEError, require_extra
 from cje.terminal import say
 
@@ -81,6 +81,7 @@ def label(
     field: Field = None,
     policy_column: PolicyColumn = None,
     sheet: Sheet = None,
+    wide: Wide = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say how many labels are needed, and stop.")
     ] = False,
@@ -102,7 +103,7 @@ def label(
     dataset = read(
         data,
         text=True,
-        **reading_options(field, policy_column, None, sheet),
+        **reading_options(field, policy_column, None, sheet, wide),
         groups=_groups(by),
         require=(),
         min_rows=1,

@@ -15,6 +15,7 @@ from cje.cli.reading import (
     OracleScale,
     PolicyColumn,
     Sheet,
+    Wide,
     reading_options,
     reads_data,
 )
@@ -61,6 +62,7 @@ def plan(
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
     sheet: Sheet = None,
+    wide: Wide = None,
     judge_scale: JudgeScale = None,
     oracle_scale: OracleScale = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -74,7 +76,7 @@ def plan(
     goal = _goal(width, difference_width, detect, level, power)
     costs = UnitCosts(label_cost, response_cost)
     if pilot is not None:
-        reading = reading_options(field, policy_column, label_map, sheet)
+        reading = reading_options(field, policy_column, label_map, sheet, wide)
         reading |= {"judge_scale": judge_scale, "oracle_scale": oracle_scale}
         found, text, page = _from_pilot(pilot, goal, costs, policies, max_prompts, reading)
     else:

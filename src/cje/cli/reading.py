@@ -20,6 +20,7 @@ __all__ = [
     "PolicyColumn",
     "Sheet",
     "SkipBadRows",
+    "Wide",
     "given_source",
     "reading_options",
     "reads_data",
@@ -63,6 +64,14 @@ SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Skip invalid rows and report how many.")
 ]
 Sheet = Annotated[str | None, typer.Option(help="Sheet of a workbook (by default the first).")]
+
+Wide = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B",
+        help="Versions side by side in columns such as score_A, score_B; none: there are none.",
+    ),
+]
 
 
 def reads_data(command: Callable[P, R]) -> Callable[P, R]:
@@ -117,8 +126,9 @@ def reading_options(
     policy_column: str | None = None,
     label_map: Sequence[str] | None = None,
     sheet: str | None = None,
+    wide: str | None = None,
 ) -> dict[str, Any]:
-    """`fields`, `label_map` and `sheet` of `cje.data.read`, as far as they were given."""
+    """`fields`, `label_map`, `sheet` and `wide` of `cje.data.read`, as far as they were given."""
     fields = dict(_pair(given, "--field ROLE=COLUMN") for given in field or ())
     if policy_column is not None:
         fields["policy"] = policy_column
@@ -133,6 +143,8 @@ def reading_options(
         options["label_map"] = {word: _value(number, word) for word, number in pairs}
     if sheet is not None:
         options["sheet"] = sheet
+    if wide is not None:
+        options["wide"] = wide
     return options
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,14 @@ import polars as pl
 from cje.data import columns
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
+from cje.data.hints import flag_option, option_hint, scale_hint
 from cje.data.judge_score import MAX_VARIANCE
+from cje.data.judges import JUDGE, covariate_name, joined_judges, mean_of_judges
 from cje.data.problems import BadRows, Origin
-from cje.data.raters import RaterLabels
-from cje.data.scale import Scale, infer_scale
-from cje.data.scale_checks import far_from_scale, policy_on_another_scale
+from cje.data.raters import RaterLabels, rows_of_raters
+from cje.data.scale import Scale, infer_scale, outside_the_bulk
+from cje.data.scale_checks import ScaleError, far_from_scale, policy_on_another_scale
+from cje.data.versions import files_question, repeats_question
 from cje.errors import CJEError
 from cje.findings import Finding
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
@@ -65,6 +68,8 @@ class Assembly:
     notes: list[str] = field(default_factory=list)
     prompt_from_text: bool = False
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # column -> where it was
+    unused: Sequence[tuple[str, ...]] = ()  # columns without a role
+    tell_apart: Callable[[], Sequence[str]] = tuple  # unused columns that differ between repeats
     raters: LongLabels | None = None
     findings: list[Finding] = field(default_factory=list)
 
@@ -73,11 +78,16 @@ class Assembly:
         if not self.frame.height:
             raise CJEError("there are no rows", hint="; ".join(self.bad.notes()) or None)
         self._check_names()
+        self._gather_rows_of_raters()
         self._check_finite(wishes.require)
         self._gather_raters()
-        judge_scale = self._scale("judge_score", wishes.judge_scale)
+        judges = [name for name, _ in self._family("judge")]
+        if judges:
+            judge_scale = self._gather_judges(judges, wishes)
+        else:
+            judge_scale = self._scale("judge_score", wishes.judge_scale)
+            self._check_one_scale("judge_score", judge_scale, wishes.judge_scale)
         oracle_scale = self._scale("oracle_label", wishes.oracle_scale)
-        self._check_one_scale("judge_score", judge_scale, wishes.judge_scale)
         self._check_one_scale("oracle_label", oracle_scale, wishes.oracle_scale)
         self._check_ranges(judge_scale)
         self._check_target_list(wishes.target_policies)
@@ -85,6 +95,7 @@ class Assembly:
         self._check_policies(policy, wishes.min_rows)
         logprobs, targets = self._targets(wishes.target_policies)
         variance = self._number("judge_variance")
+        skipped = {"rows": self.bad.n_skipped, "labels": self.bad.lost_labels}
         return Dataset.from_arrays(
             prompt_id=prompt,
             policy=policy,
@@ -110,6 +121,9 @@ class Assembly:
                 "columns": {name: ".".join(path) for name, path in self.paths.items()},
                 "sources": self.origin.sources(),
                 "findings": tuple(self.findings),
+                "unused": tuple(self.unused),
+                **({"judges": tuple(map(covariate_name, judges))} if judges else {}),
+                **({"skipped": skipped} if any(skipped.values()) else {}),
             },
         )
 
@@ -127,17 +141,31 @@ class Assembly:
         if not self.frame.height:
             raise CJEError("no good rows are left", hint="; ".join(self.bad.notes()))
 
-    def refuse(self, wrong: BoolArray, column: str, what: str, hint: str | None = None) -> None:
-        """Report the rows of a mask; with skipping on, remove them."""
+    def refuse(
+        self,
+        wrong: BoolArray,
+        column: str,
+        what: str,
+        hint: str | None = None,
+        answers: Sequence[str] = (),
+    ) -> None:
+        """Report the rows of a mask; with skipping on, remove them, or their labels only."""
         if not wrong.any():
             return
         row = int(np.argmax(wrong))
+        if column in self.frame.columns:
+            readable = self.frame.height - self.frame[column].null_count() - int(wrong.sum())
+            if self.bad.unlabels(column, what, wrong, self.origin.name, readable=readable):
+                kept = pl.when(pl.Series(~wrong)).then(pl.col(column))
+                self.frame = self.frame.with_columns(kept.alias(column))
+                return
         value = self.frame[column][row] if column in self.frame.columns else ...
         self.bad.found(
             f"{column} {what}",
             where=f"{self.origin.name(row)}, field {self._shown(column)}",
             value=value,
             hint=hint,
+            answers=answers,
             count=int(wrong.sum()),
         )
         self.drop(wrong)
@@ -175,7 +203,8 @@ class Assembly:
             if column in require or column == "draw_idx":
                 missing = self.frame[column].is_null()
                 if missing.any():
-                    hint = "fill it in, or pass skip_bad_rows=True to drop and count such rows"
+                    skip = option_hint("skip_bad_rows", True)
+                    hint = f"fill it in, or skip and count such rows: {skip}"
                     self.refuse(missing.to_numpy(), column, "is missing", hint)
 
     def _check_no_nan(self, column: str) -> None:
@@ -228,22 +257,59 @@ class Assembly:
         """The declared scale, checked; or the usual one that holds all values, reported."""
         values = self._values_on(column)
         if declared is not None:
-            self._check_on_scale(column, declared)
+            hint = f"correct the value, or declare the right {scale_hint(_scale_argument(column))}"
+            what = f"is outside its scale {declared}"
+            self._refuse_outside(column, ~declared.contains(values), what, hint)
             return declared
+        odd = outside_the_bulk(values)
+        if odd is not None:
+            self._settled(column, lambda: self._refuse_far(column, values, *odd))
+            values = self._values_on(column)
         found = infer_scale(values) if values.size else (Scale(), "")
         if found is None:
-            raise CJEError(
+            low, high = float(values.min()), float(values.max())
+            argument = _scale_argument(column)
+            error = CJEError(
                 f"{column} is on no usual scale",
-                value=(float(values.min()), float(values.max())),
-                hint=f"declare it: {_scale_argument(column)}=(low, high)",
+                value=(low, high),
+                hint=f"declare it: {scale_hint(argument)}",
+                answers=[flag_option(argument, f"{low:g},{high:g}")],
             )
+            raise error if low == high else ScaleError(error, argument, Scale(low, high))
         scale, reason = found
         if not scale.is_unit:
             self.notes.append(
                 f"{column} taken to be on {scale} ({reason}); "
-                f"declare another with {_scale_argument(column)}=(low, high)"
+                f"declare another with {scale_hint(_scale_argument(column))}"
             )
         return scale
+
+    def _settled(self, column: str, check: Callable[[], None]) -> None:
+        """Run a check of a scale; its error says which argument would settle it."""
+        values = self._values_on(column)
+        low, high = float(values.min()), float(values.max())
+        try:
+            check()
+        except CJEError as error:
+            raise ScaleError(error, _scale_argument(column), Scale(low, high)) from error
+
+    def _refuse_far(
+        self, column: str, values: FloatArray, scale: Scale, outside: BoolArray
+    ) -> None:
+        """Values far outside the scale of nearly all others are errors, and no wider scale."""
+        count = int(outside.sum())
+        wide = infer_scale(values)
+        low, high = float(values.min()), float(values.max())
+        argument = _scale_argument(column)
+        ends = (wide[0].low, wide[0].high) if wide else (low, high)
+        self._refuse_outside(
+            column,
+            outside,
+            f"is far outside {scale}, where the other {len(values) - count:,} values are",
+            f"correct the value; skip it: {option_hint('skip_bad_rows', True)}; or, if the scale "
+            f"is wider, declare it: {scale_hint(argument, *ends)}",
+            [flag_option("skip_bad_rows"), flag_option(argument, f"{ends[0]:g},{ends[1]:g}")],
+        )
 
     def _check_one_scale(self, column: str, scale: Scale, declared: Scale | None) -> None:
         """Refuse values of policies on different scales; note a declared scale far too wide."""
@@ -258,13 +324,14 @@ class Assembly:
         narrow = policy_on_another_scale(values, policy.codes[rows], scale)
         if narrow is not None:
             code, least, most = narrow
-            raise CJEError(
+            error = CJEError(
                 f"{column} is on two scales: {least:g} to {most:g} for policy "
                 f"{policy.names[code]!r}, {values.min():g} to {values.max():g} overall",
                 where=self.origin.name(int(rows[np.argmax(policy.codes[rows] == code)])),
                 hint="bring all policies to one scale; or, if they are on one, declare it: "
-                f"{_scale_argument(column)}=({scale.low:g}, {scale.high:g})",
+                f"{scale_hint(_scale_argument(column), scale.low, scale.high)}",
             )
+            raise ScaleError(error, _scale_argument(column), scale)
 
     def _rows_on(self, column: str) -> IntArray:
         """The row of each of `_values_on`."""
@@ -281,26 +348,42 @@ class Assembly:
             return np.zeros(0)
         return self.frame[column].drop_nulls().to_numpy()
 
-    def _check_on_scale(self, column: str, scale: Scale) -> None:
-        hint = f"correct the value, or declare the right {_scale_argument(column)}=(low, high)"
-        what = f"is outside its scale {scale}"
-        if column == "oracle_label" and self.raters is not None:
-            outside = ~scale.contains(self.raters.value)
-            if outside.any():
-                first = int(np.argmax(outside))
-                self.bad.found(
-                    f"{column} {what}",
-                    where=f"{self.origin.name(int(self.raters.row[first]))}, "
-                    f"field {self._shown(column)}",
-                    value=float(self.raters.value[first]),
-                    hint=hint,
-                    count=int(outside.sum()),
-                )
-                wrong = np.zeros(self.frame.height, dtype=bool)
-                wrong[self.raters.row[outside]] = True
-                self.drop(wrong)
+    def _refuse_outside(
+        self, column: str, outside: BoolArray, what: str, hint: str, answers: Sequence[str] = ()
+    ) -> None:
+        """Report the values of a mask over `_values_on`."""
+        if not outside.any():
             return
-        self._check_between(column, scale.low, scale.high, what, hint)
+        rows = self._rows_on(column)[outside]
+        if column == "oracle_label" and self.raters is not None:
+            self._refuse_raters(self.raters, outside, what, hint, answers)
+            return
+        wrong = np.zeros(self.frame.height, dtype=bool)
+        wrong[rows] = True
+        self.refuse(wrong, column, what, hint, answers)
+
+    def _refuse_raters(
+        self, raters: LongLabels, outside: BoolArray, what: str, hint: str, answers: Sequence[str]
+    ) -> None:
+        """Single labels of a mask: an error, or, with skipping on, left out and counted."""
+        first = int(np.argmax(outside))
+        readable = int((~outside).sum())
+        if self.bad.unlabels(
+            "oracle_label", what, outside, lambda i: self.origin.name(int(raters.row[i])),
+            readable=readable,
+        ):  # fmt: skip
+            kept = np.flatnonzero(~outside)
+            self.raters = LongLabels(raters.row[kept], raters.value[kept], raters.rater.take(kept))
+            return
+        self.bad.found(
+            f"oracle_label {what}",
+            where=f"{self.origin.name(int(raters.row[first]))}, "
+            f"field {self._shown('oracle_label')}",
+            value=float(raters.value[first]),
+            hint=hint,
+            answers=answers,
+            count=int(outside.sum()),
+        )
 
     # ---- columns ---------------------------------------------------------------------------------
 
@@ -316,12 +399,17 @@ class Assembly:
             if not len(repeated):
                 break
             row = int(repeated[0])
+            if self.origin.in_several_pieces(columns.rows_like(policy, prompt, draws, row)):
+                what, hint, answers = files_question()
+            else:
+                what = "duplicate row: this policy, prompt_id and draw_idx occurred before"
+                hint, answers = repeats_question(list(self.tell_apart()), self.paths.get("policy"))
             self.bad.found(
-                "duplicate row: this policy, prompt_id and draw_idx occurred before",
+                what,
                 where=self.origin.name(row),
                 value=columns.row_key(policy, prompt, draws, row),
-                hint="remove it; or, if these are several responses to one prompt, number them in "
-                "a column draw_idx or pass repeats='draws'",
+                hint=hint,
+                answers=answers,
                 count=len(repeated),
             )
             wrong = np.zeros(self.frame.height, dtype=bool)
@@ -415,7 +503,45 @@ class Assembly:
         )
         return matrix, order
 
+    # ---- judges ----------------------------------------------------------------------------------
+
+    def _gather_judges(self, judges: Sequence[str], wishes: Wishes) -> Scale:
+        """Several judges' columns as their mean and a covariate each; returns the mean's scale."""
+        scales = []
+        for column in (f"{JUDGE}{name}" for name in judges):
+            scales.append(self._scale(column, wishes.judge_scale))
+            self._check_one_scale(column, scales[-1], wishes.judge_scale)
+        scores = [self.frame_number(f"{JUDGE}{name}") for name in judges]
+        mean, scale, single = mean_of_judges(scores, scales)
+        gaps = int(sum(np.isnan(x[~np.isnan(mean)]).sum() for x in scores))
+        self.frame = joined_judges(self.frame, judges, mean, single)
+        self.notes.append(
+            f"judge_score is the mean of {len(judges)} judges ({', '.join(judges)}), which enter "
+            "the calibration together"
+            + (f"; {gaps} missing scores taken as the mean of the row's others" if gaps else "")
+        )
+        if "judge_score" in wishes.require and np.isnan(mean).any():
+            skip = option_hint("skip_bad_rows", True)
+            self.refuse(
+                np.isnan(mean), "judge_score", "is missing: no judge has scored the row",
+                f"score it, or skip and count such rows: {skip}",
+            )  # fmt: skip
+        return scale
+
     # ---- raters ----------------------------------------------------------------------------------
+
+    def _gather_rows_of_raters(self) -> None:
+        """Rows that differ only in their rater and label are one response with several labels."""
+        if not {"rater", "oracle_label"} <= set(self.frame.columns):
+            return
+        found = rows_of_raters(self.frame, self.policy)
+        if found is None:
+            return
+        keep, row, value, rater = found
+        self.raters = LongLabels(row, value, rater)
+        self.frame = self.frame.drop("oracle_label")
+        self.drop(~keep)
+        self.notes.append(f"{len(keep)} rows by rater are {int(keep.sum())} responses")
 
     def _gather_raters(self) -> None:
         """Rater columns, or lists of labels, in long form."""
@@ -476,7 +602,7 @@ def _mapped(values: FloatArray | None, scale: Scale) -> FloatArray | None:
 
 
 def _scale_argument(column: str) -> str:
-    return "judge_scale" if column == "judge_score" else "oracle_scale"
+    return "oracle_scale" if column == "oracle_label" else "judge_scale"
 
 
 def _hashed(prompt: Codes) -> Codes:

@@ -294,7 +294,8 @@ def _encode_ordered(series: pl.Series) -> tuple[IntArray, Strings]:
     period = _period(series)
     if period is not None:
         block, vocabulary = _encode(series[:period])
-        return np.resize(block, n), vocabulary
+        # np.resize would join one array per repeat
+        return np.tile(block, -(-n // len(block)))[:n], vocabulary
     return _encode(series)
 
 

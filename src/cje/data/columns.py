@@ -150,6 +150,12 @@ def row_key(policy: Codes, prompt: Codes, draws: IntArray | None, row: int) -> t
     return (policy.name_at(row), prompt.name_at(row), draw)
 
 
+def rows_like(policy: Codes, prompt: Codes, draws: IntArray | None, row: int) -> IntArray:
+    """The rows with the policy, prompt and draw of one of them."""
+    same = (policy.codes == policy.codes[row]) & (prompt.codes == prompt.codes[row])
+    return np.flatnonzero(same if draws is None else same & (draws == draws[row]))
+
+
 def repeated_rows(policy: Codes, prompt: Codes, draws: IntArray | None) -> IntArray:
     """The rows, in order, whose (policy, prompt, draw) an earlier row has."""
     n = len(policy)

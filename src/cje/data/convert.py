@@ -6,14 +6,14 @@ String or Categorical, ``numbers`` List(Float64).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from cje.data.fields import Leaf, Plan, kind_of
 from cje.data.hints import field_hint, label_map_hint, option_hint
-from cje.data.problems import BadRows
+from cje.data.problems import BadRows, is_label
 from cje.data.values import Numbers, numbers_from_text
 from cje.kernels.arrays import BoolArray
 
@@ -93,21 +93,26 @@ def canonical_frame(
     texts: dict[str, Numbers] = {}
     for column in plan.columns:
         given = raw[column]
+        parsed = None
         if given.dtype == pl.String and kind_of(column) == "number":
             texts[column] = parsed = column_numbers(given, column, plan)
             series, wrong, what = parsed.series, parsed.wrong, parsed.what
         else:
+            if column == "draw_idx" and given.dtype == pl.String:
+                given = numbered(given)
             series, wrong, what = _convert(given, kind_of(column))
-        if wrong is not None and wrong.any() and bad.unlabels(column, what, wrong, where):
+        readable = series.len() - series.null_count()
+        if wrong is not None and bad.unlabels(column, what, wrong, where, readable=readable):
             pass  # the row stays, without a label
         elif wrong is not None and wrong.any():
             row = int(np.argmax(wrong))
             shown = ".".join(plan.columns[column])
-            bad.found(
+            (bad if readable or not is_label(column) else BadRows(skip=False)).found(
                 f"{column} {what}",
                 where=f"{where(row)}, field '{shown}'",
                 value=raw[column][row],
-                hint=value_hint(column) if not bad.skip else None,
+                hint=None if bad.skip else value_hint(column, parsed.words if parsed else ()),
+                answers=parsed.answers if parsed else (),
                 count=int(wrong.sum()),
             )
             good &= ~wrong
@@ -117,22 +122,30 @@ def canonical_frame(
 
 def column_numbers(text: pl.Series, column: str, plan: Plan) -> Numbers:
     """The numbers of a column of text; words count in scores and labels only."""
-    wordy = column in ("judge_score", "oracle_label") or column.startswith("rater:")
+    wordy = column in ("judge_score", "oracle_label") or column.startswith(("rater:", "judge:"))
     return numbers_from_text(text, words=wordy, label_map=plan.label_map if wordy else None)
 
 
-def value_hint(column: str) -> str:
-    """What to do about a value that does not fit its column."""
+def numbered(text: pl.Series) -> pl.Series:
+    """Names of draws that end in a number (`trial-3`) as these numbers; other text as it is."""
+    numbers = text.str.extract(r"^[^\d]*(\d{1,9})$").cast(pl.Int64)
+    fits = numbers.null_count() == text.null_count() and numbers.n_unique() == text.n_unique()
+    return numbers if fits else text
+
+
+def value_hint(column: str, words: Sequence[str] = ()) -> str:
+    """What to do about a value that does not fit its column; `words` are those without a value."""
     kind, family = kind_of(column), column.partition(":")[0]
     skip = option_hint("skip_bad_rows", True)
     if kind not in ("number", "whole", "numbers"):
         return f"write text or a whole number, or skip such rows: {skip}"
-    role = {"rater": "oracle_label", "target": "target_policy_logprobs"}.get(family, family)
-    words = ""
+    roles = {"rater": "oracle_label", "target": "target_policy_logprobs", "judge": "judge_score"}
+    role = roles.get(family, family)
+    mapped = ""
     if role in ("judge_score", "oracle_label"):
-        words = f"give words their values ({label_map_hint()}), "
+        mapped = f"give words their values ({label_map_hint(words)}), "
     return (
-        f"write a number (or leave it empty where missing), {words}"
+        f"write a number (or leave it empty where missing), {mapped}"
         f"name another column ({field_hint(role, 'your_column')}), or skip such rows ({skip})"
     )
 

@@ -33,6 +33,7 @@ class CsvTable:
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
+        self.unpacked: object = None  # keeps a temporary file alive
         self.header, self.separator = csv_header(path, name)
         twice = [column for column, count in Counter(self.header).items() if count > 1]
         if twice:

@@ -11,10 +11,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cje.data.hints import field_hint
+from cje.data.guesses import (
+    Peek,
+    best_guess,
+    distinct_parts,
+    holds_values,
+    is_criterion,
+    likely_columns,
+    possible_columns,
+)
+from cje.data.hints import field_hint, field_option
+from cje.data.leaf import Leaf, kind_of, normalised
 from cje.errors import CJEError
 
 __all__ = [
+    "POLICY_PART",
+    "SYNONYMS",
     "Leaf",
     "Plan",
     "Request",
@@ -30,7 +42,9 @@ __all__ = [
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "prompt_id": (
         "example_id", "sample_id", "item_id", "question_id", "instance_id", "query_id", "task_id",
-        "doc_id", "input_id", "prompt_idx", "prompt_index", "custom_id", "uid", "id",
+        "doc_id", "input_id", "prompt_idx", "prompt_index", "custom_id", "prompt_no", "question_no",
+        "question_number", "case_id", "test_case_id", "test_id", "qid", "q_id", "item", "uid", "id",
+        "conversation_id", "session_id", "thread_id", "dialogue_id", "dialog_id", "chat_id",
     ),
     "policy": (
         "policy_name", "model", "model_name", "model_id", "system", "generator", "variant", "arm",
@@ -39,16 +53,23 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
         "prompt_name", "prompt_template", "deployment", "release", "run", "run_name", "run_id",
         "group",
     ),
-    "draw_idx": ("draw", "draw_id", "draw_index", "epoch", "repeat", "replicate", "sample_idx"),
+    "draw_idx": (
+        "draw", "draw_id", "draw_index", "epoch", "repeat", "repeat_idx", "repetition", "replicate",
+        "rep", "trial", "trial_id", "attempt", "iteration", "sample_idx", "sample_index",
+        "generation_idx", "completion_idx", "turn", "turn_id", "turn_idx", "turn_index",
+        "turn_number",
+    ),
     "judge_score": (
-        "judge", "judge_rating", "judge_mean", "llm_judge_score", "llm_score", "autorater_score",
+        "judge", "judges", "judge_scores", "judge_rating", "judge_mean", "llm_judge_score",
+        "llm_score", "autorater_score",
         "auto_score", "grader_score", "model_grade", "proxy_score", "score", "rating",
     ),
     "judge_variance": ("judge_var", "score_variance", "judge_score_variance"),
     "oracle_label": (
         "oracle", "oracle_score", "human_label", "human_score", "human_rating", "human",
         "gold_label", "gold_score", "gold", "expert_label", "expert_score", "ground_truth",
-        "annotation", "label", "outcome", "kpi",
+        "annotation", "label", "outcome", "kpi", "annotations", "human_labels", "human_ratings",
+        "human_scores", "expert_labels", "labels", "ratings",
     ),
     "label_propensity": (
         "propensity", "label_probability", "labeling_propensity", "labelling_propensity",
@@ -82,56 +103,29 @@ _TIME = re.compile(r"^(?:time|timestamp|ts|created(?:_at)?|created_time|date|day
 
 _ROLE_NAMES = frozenset(SYNONYMS) | {name for names in SYNONYMS.values() for name in names}
 
-_KINDS: Mapping[str, str] = {
-    "prompt_id": "name",
-    "policy": "name",
-    "rater": "name",
-    "cluster": "name",
-    "draw_idx": "whole",
-    "prompt": "text",
-    "response": "text",
-    "rater_list": "numbers",
-    "target_list": "numbers",
-}
-
 # Nested objects under which a mere synonym is believed; elsewhere only the role's own name is.
 _PARENTS = {"metadata", "meta", "scores", "labels", "annotations", "extra", "info", "feedback"}
 
+# ... and there these words may mean anything: an item's own answer, a model's setting.
+_ABOUT_THE_ROW = {"metadata", "meta", "extra", "info"}
+_PLAIN_WORDS = {
+    "label", "labels", "ratings", "outcome", "ground_truth", "annotation", "annotations", "id",
+    "group", "run", "config", "human",
+}  # fmt: skip
+
 # Roles that may be spread over several columns, and what those columns are called then.
-_FAMILIES = {"oracle_label": "rater", "target_policy_logprobs": "target"}
+_FAMILIES = {
+    "oracle_label": "rater",
+    "target_policy_logprobs": "target",
+    "judge_score": "judge",
+    "policy": "policy_part",
+}
+POLICY_PART = "policy_part:"
+_LISTS = {"oracle_label": "rater_list", "target_policy_logprobs": "target_list"}
+_GIVERS = {"judge_score": "judge", "oracle_label": "rater"}
 
 # Two plausible columns for one of these is a question for the user, not a guess.
 _NEVER_GUESS = ("judge_score", "oracle_label")
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A place in a source: column name, then names of nested fields; and the types seen there.
-
-    `kinds` is a subset of number, fraction (a number written with a point), bool, text, list,
-    struct, null; empty where nothing is known (a CSV column before it is parsed).
-    """
-
-    path: tuple[str, ...]
-    kinds: frozenset[str] = frozenset()
-
-    @property
-    def display(self) -> str:
-        return ".".join(self.path)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The path with a flattened column name (`metadata.oracle_label`) taken apart."""
-        return tuple(self.path[0].split(".")) if len(self.path) == 1 else self.path
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether every value seen was missing."""
-        return self.kinds == {"null"}
-
-    def only(self, *kinds: str) -> bool:
-        """Whether every type seen is one of `kinds` (or null, or nothing is known)."""
-        return self.kinds - {"fraction", "null"} <= set(kinds)
 
 
 @dataclass(frozen=True)
@@ -162,66 +156,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     prompt_from_text: bool = False
     label_map: Mapping[str, float | None] = field(default_factory=dict)  # values of words
-
-
-def kind_of(column: str) -> str:
-    """What a canonical column holds: name, whole, number, numbers or text."""
-    family, is_family, _ = column.partition(":")
-    if is_family:
-        return "name" if family in ("group", "key") else "number"
-    return _KINDS.get(column, "number")
-
-
-def normalised(name: str) -> str:
-    """`promptId`, `Prompt ID` and `prompt-id` are all `prompt_id`."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
-    return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
-
-
-# Parts of names that hint at a role where no synonym fits; the surest first.
-_WORDS = {
-    "judge_score": (
-        "judge",
-        "score",
-        "rating",
-        "grade",
-        "eval",
-        "metric",
-        "quality",
-        "point",
-        "gpt",
-        "claude",
-        "gemini",
-        "llm",
-        "auto",
-        "value",
-    ),
-    "oracle_label": ("human", "label", "annot", "gold", "truth", "expert", "review", "rating"),
-    "prompt_id": ("prompt", "question", "item", "example", "case", "query", "task", "id"),
-    "policy": ("policy", "model", "version", "variant", "system", "prompt"),
-    "prompt": ("prompt", "question", "input"),
-    "response": ("response", "answer", "output", "completion"),
-}
-
-
-def best_guess(role: str, leaves: Sequence[Leaf]) -> Leaf | None:
-    """The column that most likely plays a role nobody named, for a question to the user."""
-    kind = kind_of(role)
-    fitting = [
-        leaf
-        for leaf in leaves
-        if not leaf.is_empty
-        and (
-            not leaf.kinds
-            or leaf.only("number", "bool")
-            or (kind != "number" and leaf.only("text", "number"))
-        )
-    ]
-    for word in _WORDS.get(role, ()):
-        for leaf in fitting:
-            if word in normalised(leaf.parts[-1]):
-                return leaf
-    return None
+    unused: tuple[tuple[str, ...], ...] = ()  # columns that play no role
 
 
 def may_play_a_role(name: str) -> bool:
@@ -244,18 +179,24 @@ def may_be_cluster(name: str) -> bool:
     return normalised(name.rpartition(".")[2]) in _LIKELY_CLUSTERS
 
 
-def resolve(leaves: Sequence[Leaf], request: Request, source: str) -> Plan:
+def resolve(
+    leaves: Sequence[Leaf], request: Request, source: str, peek: Peek | None = None
+) -> Plan:
     """Decide which leaf plays which role.
 
-    Explicit `fields` come first; then the role's own name, at the top or nested; then synonyms.
-    Raises where a required role has no leaf, or where two synonyms compete for a score or label.
+    Explicit `fields` come first; then the role's own name, at the top or nested; then synonyms;
+    for scores and labels also names with a word for a judge or a person in them. `peek` counts
+    the texts of a column, where its name alone does not decide.
+    Raises where a required role has no leaf, or where two columns compete for a score or label.
     """
-    return _Resolver(leaves, request, source).run()
+    return _Resolver(leaves, request, source, peek).run()
 
 
 class _Resolver:
-    def __init__(self, leaves: Sequence[Leaf], request: Request, source: str) -> None:
-        self.leaves, self.request, self.source = leaves, request, source
+    def __init__(
+        self, leaves: Sequence[Leaf], request: Request, source: str, peek: Peek | None
+    ) -> None:
+        self.leaves, self.request, self.source, self.peek = leaves, request, source, peek
         self.by_display = {leaf.display: leaf for leaf in leaves}
         self.by_name: dict[str, list[Leaf]] = {}
         self.children: dict[tuple[str, ...], list[Leaf]] = {}
@@ -284,12 +225,17 @@ class _Resolver:
                 self._claim(f"{family}:{name}", self._find(name, name))
         derived = self._derive_prompt_id()
         self._check_required()
-        self._mention_unused()
+        unused = self._mention_unused()
         if not self.request.text:
             for role in ("prompt", "response"):
                 self.columns.pop(role, None)
         return Plan(
-            self.columns, frozenset(self.bools), tuple(self.notes), derived, self.request.label_map
+            self.columns,
+            frozenset(self.bools),
+            tuple(self.notes),
+            derived,
+            self.request.label_map,
+            unused,
         )
 
     # ---- one role ---------------------------------------------------------------------------
@@ -301,14 +247,43 @@ class _Resolver:
         if role == "target_policy_logprobs" and self._assign_target_family():
             return
         leaf = self._best(role)
+        if leaf is None and role in _GIVERS:
+            leaf = self._likely(role)
         if leaf is not None:
             self._place(role, leaf)
             if normalised(leaf.display) != role:
                 self.notes.append(f"{role} read from '{leaf.display}'")
 
+    def _likely(self, role: str) -> Leaf | None:
+        """The one column of a judge's (or a person's) values; several are a family of them."""
+        free = [leaf for leaf in self.leaves if leaf.path not in self.claimed]
+        found = likely_columns(role, free, self.peek)
+        if len(found) < 2:
+            return found[0] if found else None
+        names = distinct_parts([leaf.display for leaf in found])
+        if any(map(is_criterion, names)):
+            self._ask_which(role, found)
+        for name, leaf in zip(names, found, strict=True):
+            self._claim(f"{_GIVERS[role]}:{name}", leaf)
+        columns = ", ".join(f"'{leaf.display}'" for leaf in found)
+        self.notes.append(f"{role} read from {columns}: {len(found)} {_GIVERS[role]}s")
+        return None
+
+    def _ask_which(self, role: str, found: Sequence[Leaf]) -> None:
+        names = ", ".join(leaf.display for leaf in found)
+        raise CJEError(
+            f"several columns could be {role}: {names}",
+            where=self.source,
+            hint=f"say which one: {field_hint(role, found[0].display)}",
+            answers=[field_option(role, leaf.display) for leaf in found],
+        )
+
     def _assign_explicit(self, role: str, given: Any) -> None:
         if given is None:
             return  # the caller switched the role off
+        if isinstance(given, str) and role in _FAMILIES and given not in self.by_display:
+            parts = [part.strip() for part in given.split(",")]
+            given = parts if len(parts) > 1 else given
         if isinstance(given, str):
             self._place(role, self._find(given, role))
             self.notes.append(f"{role} read from '{given}' (as asked)")
@@ -316,7 +291,12 @@ class _Resolver:
         family = _FAMILIES.get(role)
         if family is None:
             raise CJEError(f"fields[{role!r}] must be the name of one column", value=given)
-        names = given if isinstance(given, Mapping) else {name: name for name in given}
+        if isinstance(given, Mapping):
+            names = given
+        else:
+            listed = [str(name) for name in given]
+            parts = distinct_parts(listed) if role == "judge_score" and len(listed) > 1 else listed
+            names = dict(zip(parts, listed, strict=True))
         for name, column in names.items():
             self._claim(f"{family}:{name}", self._find(column, role))
         self.notes.append(f"{role} read from {', '.join(map(repr, names.values()))} (as asked)")
@@ -324,8 +304,8 @@ class _Resolver:
     def _place(self, role: str, leaf: Leaf) -> None:
         """Put a leaf in its role; objects and lists become families of columns."""
         family = _FAMILIES.get(role)
-        if "list" in leaf.kinds and leaf.only("list") and family is not None:
-            self._claim(f"{family}_list", leaf)
+        if "list" in leaf.kinds and leaf.only("list") and role in _LISTS:
+            self._claim(_LISTS[role], leaf)
             return
         children = self.children.get(leaf.path, [])
         if "struct" in leaf.kinds and leaf.only("struct") and children:
@@ -335,7 +315,7 @@ class _Resolver:
                     if name is not None:
                         self._claim(name, child)
                 return
-            if family is not None:
+            if family is not None and role != "policy":
                 for child in children:
                     self._claim(f"{family}:{child.path[-1]}", child)
                 return
@@ -348,7 +328,7 @@ class _Resolver:
     def _claim(self, column: str, leaf: Leaf) -> None:
         self.columns[column] = leaf.path
         self.claimed.add(leaf.path)
-        if "bool" in leaf.kinds and "number" not in leaf.kinds:
+        if "bool" in leaf.kinds and leaf.only("bool"):
             self.bools.add(column)
 
     def _find(self, name: str, role: str) -> Leaf:
@@ -382,12 +362,7 @@ class _Resolver:
         (rank, best), rest = ranked[0], ranked[1:]
         rivals = [leaf for other, leaf in rest if other[1] == rank[1] and not leaf.is_empty]
         if role in _NEVER_GUESS and rank[0] and rivals:
-            names = ", ".join(leaf.display for leaf in (best, *rivals))
-            raise CJEError(
-                f"several columns could be {role}: {names}",
-                where=self.source,
-                hint=f"say which one: {field_hint(role, best.display)}",
-            )
+            self._ask_which(role, (best, *rivals))
         if rest:
             also = ", ".join(f"'{leaf.display}'" for _, leaf in rest)
             self.notes.append(f"{role}: '{best.display}' preferred to {also}")
@@ -404,11 +379,14 @@ class _Resolver:
             return None
         if depth and normalised(parts[0]) not in _PARENTS:
             return None
+        if depth and name in _PLAIN_WORDS and normalised(parts[0]) in _ABOUT_THE_ROW:
+            return None
         # a synonym is believed only where the values fit; the role's own name always
         kind = kind_of(role)
         if kind == "number" and leaf.kinds and leaf.only("text", "list", "struct"):
             lists = role in _FAMILIES and not leaf.only("text")
-            if not lists:
+            words = role in _GIVERS and leaf.only("text") and self.peek is not None
+            if not lists and not (words and holds_values(leaf, self.peek)):
                 return None
         if kind in ("name", "text", "whole") and not leaf.only("text", "number"):
             return None
@@ -442,17 +420,21 @@ class _Resolver:
         if not missing:
             return
         role = missing[0]
+        free = [leaf for leaf in self.leaves if leaf.path not in self.claimed]
+        possible = possible_columns(role, free, self.peek)
+        if len(possible) > 1:
+            self._ask_which(role, possible)
+        guess = possible[0] if possible else best_guess(role, free, self.peek)
         also = {"prompt_id": ", or a prompt text"}.get(role, "")
         raise CJEError(
             f"missing field {role}{also}",
             where=self.source,
-            hint=self._guess(role),
+            hint=self._guess(role, guess),
+            answers=[field_option(role, guess.display)] if guess is not None else (),
         )
 
-    def _guess(self, role: str) -> str:
+    def _guess(self, role: str, guess: Leaf | None) -> str:
         """A question with the best guess filled in, as a command or an argument to paste."""
-        free = [leaf for leaf in self.leaves if leaf.path not in self.claimed]
-        guess = best_guess(role, free)
         found = f"available columns: {self._shown()}"
         if guess is None:
             return (
@@ -468,20 +450,22 @@ class _Resolver:
             c == f"{family}_list" or c.startswith(f"{family}:") for c in self.columns
         )
 
-    def _mention_unused(self) -> None:
+    def _mention_unused(self) -> tuple[tuple[str, ...], ...]:
         inner = {path[:i] for path in self.claimed for i in range(1, len(path))}
         unused = [
-            leaf.display
+            leaf
             for leaf in self.leaves
             if leaf.path not in self.claimed
             and leaf.path not in inner
             and (len(leaf.path) == 1 or leaf.path[:1] in inner)
         ]
         if unused:
-            shown = ", ".join(unused[:12]) + (
-                f" and {len(unused) - 12} more" if len(unused) > 12 else ""
+            names = [leaf.display for leaf in unused]
+            shown = ", ".join(names[:12]) + (
+                f" and {len(names) - 12} more" if len(names) > 12 else ""
             )
             self.notes.append(f"not used: {shown}")
+        return tuple(leaf.path for leaf in unused if "struct" not in leaf.kinds)
 
     def _shown(self) -> str:
         names = [leaf.display for leaf in self.leaves]

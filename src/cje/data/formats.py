@@ -13,6 +13,7 @@ import polars as pl
 
 from cje.data.convert import POLARS_FAILURES
 from cje.data.frames import frame_of_tuples
+from cje.data.headers import joined_header
 from cje.data.opening import open_file
 from cje.data.unpacking import check_unpacked, gunzip, zstd_bound
 from cje.errors import CJEError, require_extra
@@ -87,9 +88,7 @@ def workbook_frame(path: Path, sheet: str | None) -> tuple[pl.DataFrame, str]:
         if sheet is not None and sheet not in names:
             raise CJEError("no such sheet", where=path.name, value=sheet, hint=_sheets(names))
         chosen = sheet or names[0]
-        frame = pl.read_excel(
-            content, sheet_name=chosen, engine="calamine", infer_schema_length=None
-        )
+        frame = _sheet_frame(content, chosen)
     except CJEError:
         raise
     except Exception as error:  # calamine's errors have no common base
@@ -97,6 +96,22 @@ def workbook_frame(path: Path, sheet: str | None) -> tuple[pl.DataFrame, str]:
     others = [name for name in names if name != chosen]
     note = f"sheet '{chosen}'" + (f"; left aside: {', '.join(others)}" if others else "")
     return frame, note
+
+
+def _sheet_frame(content: bytes, sheet: str) -> pl.DataFrame:
+    """A sheet whose first line names the columns, or whose first two lines do together."""
+    options: dict[str, Any] = {"sheet_name": sheet, "engine": "calamine"}
+    frame: pl.DataFrame = pl.read_excel(content, infer_schema_length=None, **options)
+    if frame.height < 2 or not any(name.startswith("__UNNAMED__") for name in frame.columns):
+        return frame
+    above = ["" if name.startswith("__UNNAMED__") else name for name in frame.columns]
+    names = joined_header(above, ["" if v is None else str(v) for v in frame.row(0)])
+    if names is None:
+        return frame
+    below: pl.DataFrame = pl.read_excel(
+        content, infer_schema_length=None, read_options={"header_row": 1}, **options
+    )
+    return below.rename(dict(zip(below.columns, names, strict=True)))
 
 
 def _sheets(names: Sequence[str]) -> str:
@@ -192,6 +207,7 @@ def _query(asked: str | None, tables: Sequence[str], name: str) -> str:
             "which table?" if asked is None else "no such table", where=name,
             value=len(tables) if asked is None else asked,
             hint=f"name one, or a query: {found}",
+            answers=[(name, f"{name}::{table}") for table in tables],
         )  # fmt: skip
     quoted = str(asked).replace('"', '""')
     return f'SELECT * FROM "{quoted}"'

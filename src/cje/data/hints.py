@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -11,10 +11,13 @@ __all__ = [
     "FIELD_NAMES",
     "command_line_hints",
     "field_hint",
+    "field_option",
+    "flag_option",
     "label_map_hint",
+    "label_map_option",
     "option_hint",
     "pairwise_hint",
-    "policy_column_hint",
+    "scale_hint",
 ]
 
 _COMMAND_LINE: ContextVar[bool] = ContextVar("cje_command_line", default=False)
@@ -40,6 +43,19 @@ def command_line_hints() -> Iterator[None]:
         _COMMAND_LINE.reset(token)
 
 
+def field_option(role: str, column: str | None) -> str:
+    """The option of the command that says which column plays a role.
+
+    Examples
+    --------
+    >>> field_option("oracle_label", "my label")
+    "--field 'label=my label'"
+    """
+    if role == "policy":
+        return f"--policy-column {shlex.quote(column or 'none')}"
+    return "--field " + shlex.quote(f"{_SHORT.get(role, role)}={column or 'none'}")
+
+
 def field_hint(role: str, column: str | None) -> str:
     """How to say which column plays a role; None: that no column does.
 
@@ -52,22 +68,52 @@ def field_hint(role: str, column: str | None) -> str:
     --field 'label=my label'
     """
     if _COMMAND_LINE.get():
-        return "--field " + shlex.quote(f"{_SHORT.get(role, role)}={column or 'none'}")
+        return field_option(role, column)
     return f"fields={{{role!r}: {column!r}}}"
 
 
-def policy_column_hint(column: str | None) -> str:
-    """How to say which column names the policy, or that none does."""
-    if _COMMAND_LINE.get():
-        return f"--policy-column {shlex.quote(column or 'none')}"
-    return f"fields={{'policy': {column!r}}}"
+def label_map_option(words: Sequence[str] = ()) -> str:
+    """The option that gives words their values, those of a column filled in: the worst 0."""
+    given = words or ("good", "bad")
+    top = len(given) - 1
+    pairs = ",".join(f"{word}={(top - i) / top if top else 1:g}" for i, word in enumerate(given))
+    return f"--label-map {shlex.quote(pairs)}"
 
 
-def label_map_hint() -> str:
+def label_map_hint(words: Sequence[str] = ()) -> str:
     """How to give words their values."""
     if _COMMAND_LINE.get():
-        return "--label-map good=1,bad=0"
-    return "label_map={'good': 1, 'bad': 0}"
+        return label_map_option(words)
+    given = words or ("good", "bad")
+    top = len(given) - 1
+    pairs = ", ".join(f"{w!r}: {(top - i) / top if top else 1:g}" for i, w in enumerate(given))
+    return f"label_map={{{pairs}}}"
+
+
+def flag_option(name: str, value: str | bool = True) -> str:
+    """An option of `cje.data.read` as the command writes it.
+
+    Examples
+    --------
+    >>> flag_option("skip_bad_rows"), flag_option("judge_scale", "1-5")
+    ('--skip-bad-rows', '--judge-scale 1-5')
+    """
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {shlex.quote(str(value))}"
+
+
+def scale_hint(argument: str, low: float | str = "low", high: float | str = "high") -> str:
+    """How to declare a scale.
+
+    Examples
+    --------
+    >>> scale_hint("judge_scale", 1.0, 5.0), scale_hint("oracle_scale")
+    ('judge_scale=(1, 5)', 'oracle_scale=(low, high)')
+    """
+    ends = [end if isinstance(end, str) else f"{end:g}" for end in (low, high)]
+    if _COMMAND_LINE.get():
+        return flag_option(argument, ",".join(ends))
+    return f"{argument}=({', '.join(ends)})"
 
 
 def pairwise_hint() -> str:
@@ -85,7 +131,4 @@ def option_hint(name: str, value: str | bool) -> str:
     >>> option_hint("skip_bad_rows", True), option_hint("judge_scale", "1-5")
     ('skip_bad_rows=True', "judge_scale='1-5'")
     """
-    if not _COMMAND_LINE.get():
-        return f"{name}={value!r}"
-    flag = f"--{name.replace('_', '-')}"
-    return flag if value is True else f"{flag} {shlex.quote(str(value))}"
+    return flag_option(name, value) if _COMMAND_LINE.get() else f"{name}={value!r}"

@@ -9,7 +9,8 @@ import polars as pl
 
 from cje.data.assemble import Assembly, LongLabels
 from cje.data.codes import Codes
-from cje.data.fields import SYNONYMS, Leaf, Request, normalised, resolve
+from cje.data.fields import SYNONYMS, Leaf, Request, resolve
+from cje.data.leaf import normalised
 from cje.data.problems import BadRows
 from cje.data.tables import Table
 from cje.data.values import mapping_note

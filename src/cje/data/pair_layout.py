@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cje.data.fields import SYNONYMS, Leaf, normalised
+from cje.data.fields import SYNONYMS, Leaf
 from cje.data.hints import field_hint
+from cje.data.leaf import normalised
 from cje.errors import CJEError
 
 __all__ = ["ROLES", "PairLayout", "find_layout", "looks_pairwise"]

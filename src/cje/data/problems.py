@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from cje.data.hints import flag_option, option_hint
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, IntArray
 
-__all__ = ["BadRows", "Origin", "Piece"]
+__all__ = ["BadRows", "Origin", "Piece", "is_label"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Piece:
     name: str
     n_rows: int
     row_name: Callable[[int], str]  # position among the source's rows -> "row 3"
+
+
+def is_label(column: str) -> bool:
+    """Whether a canonical column holds labels."""
+    return column in ("oracle_label", "rater_list") or column.startswith("rater:")
 
 
 class Origin:
@@ -36,6 +42,11 @@ class Origin:
         """Follow a selection of rows."""
         kept = np.flatnonzero(mask)
         self._kept = kept if self._kept is None else self._kept[kept]
+
+    def in_several_pieces(self, rows: IntArray) -> bool:
+        """Whether rows of the assembled table come from more than one source."""
+        at = rows if self._kept is None else self._kept[rows]
+        return len(set(np.searchsorted(self._starts, at, side="right").tolist())) > 1
 
     def sources(self) -> dict[str, int]:
         """Rows read from each source, before any were skipped."""
@@ -63,27 +74,51 @@ class BadRows:
     lost_labels: int = 0
 
     def found(
-        self, what: str, *, where: str, value: Any = ..., hint: str | None = None, count: int = 1
+        self,
+        what: str,
+        *,
+        where: str,
+        value: Any = ...,
+        hint: str | None = None,
+        answers: Sequence[str] = (),
+        count: int = 1,
     ) -> None:
         """One or more bad rows with one reason, `where` being the first of them."""
         if not self.skip:
-            fallback = "correct the file, or pass skip_bad_rows=True to drop and count such rows"
-            raise CJEError(what, where=where, value=value, hint=hint or fallback)
+            skip = option_hint("skip_bad_rows", True)
+            raise CJEError(
+                what, where=where, value=value,
+                hint=hint or f"correct the file, or skip and count such rows: {skip}",
+                answers=list(dict.fromkeys([*answers, flag_option("skip_bad_rows")])),
+            )  # fmt: skip
         self.reasons[what] += count
         self.first.setdefault(what, where)
 
     def unlabels(
-        self, column: str, what: str, wrong: BoolArray, where: Callable[[int], str]
+        self,
+        column: str,
+        what: str,
+        wrong: BoolArray,
+        where: Callable[[int], str],
+        *,
+        readable: int,
     ) -> bool:
-        """With skipping on, an unreadable label leaves its row unlabelled; counted on its own."""
-        is_label = column == "oracle_label" or column.startswith("rater:")
-        if not (self.skip and is_label):
+        """With skipping on, an unreadable label leaves its row unlabelled; counted on its own.
+
+        Where no label is `readable` there is nothing to go on with.
+        """
+        if not (self.skip and is_label(column) and wrong.any() and readable):
             return False
         self.lost_labels += int(wrong.sum())
         reason = f"{column} {what}"
         self.first.setdefault(reason, where(int(np.argmax(wrong))))
         self.label_reasons[reason] += int(wrong.sum())
         return True
+
+    @property
+    def n_skipped(self) -> int:
+        """Rows left out so far."""
+        return sum(self.reasons.values())
 
     def notes(self) -> list[str]:
         """What was skipped, for the reading report."""

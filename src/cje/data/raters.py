@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike
 from cje.data.arrays import float_column, int_column
 from cje.data.codes import Codes
 from cje.errors import CJEError
-from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_means
 
-__all__ = ["RaterLabels", "position_in_group"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["RaterLabels", "position_in_group", "rows_of_raters"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,44 @@ class RaterLabels:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def rows_of_raters(
+    frame: pl.DataFrame, policy: Codes | None
+) -> tuple[BoolArray, IntArray, FloatArray, Codes] | None:
+    """Rows by rater as one row per response: which rows stay, then row, value and rater of labels.
+
+    None where no response is repeated, where a rater occurs twice on one, or where the scores of
+    its rows differ: then they are not one response.
+    """
+    import polars as pl
+
+    keys = [name for name in ("policy", "prompt_id", "draw_idx") if name in frame.columns]
+    rows = frame.with_row_index("row")
+    if policy is not None:
+        rows = rows.with_columns(pl.Series("policy", policy.codes))
+        keys = list(dict.fromkeys(["policy", *keys]))
+    scores = [c for c in frame.columns if c == "judge_score" or c.startswith("judge:")]
+    groups = rows.group_by(keys, maintain_order=True).agg(
+        pl.col("row").first().alias("first"), *(pl.col(c).drop_nulls().n_unique() for c in scores)
+    )
+    if groups.height == rows.height or any(groups[c].max() > 1 for c in scores):  # type: ignore[operator]
+        return None
+    labelled = rows.drop_nulls("oracle_label").with_columns(
+        pl.col("rater").cast(pl.String).fill_null("unnamed")
+    )
+    if labelled.select(*keys, "rater").n_unique() < labelled.height:
+        return None
+    labelled = labelled.join(groups.select(*keys, "first"), on=keys, maintain_order="left")
+    order = np.argsort(labelled["first"].to_numpy(), kind="stable")
+    keep = np.zeros(rows.height, dtype=bool)
+    keep[groups["first"].to_numpy()] = True
+    return (
+        keep,
+        labelled["first"].to_numpy().astype(np.int64)[order],
+        labelled["oracle_label"].to_numpy()[order],
+        Codes.from_series(labelled["rater"]).take(order),
+    )
 
 
 def position_in_group(keys: IntArray) -> IntArray:

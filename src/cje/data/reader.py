@@ -12,16 +12,18 @@ import polars as pl
 from cje.data.assemble import Assembly, Wishes
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
-from cje.data.fields import Leaf, Plan, Request, resolve
+from cje.data.fields import POLICY_PART, Leaf, Plan, Request, resolve
+from cje.data.guesses import Peek
 from cje.data.hints import FIELD_NAMES, label_map_hint, pairwise_hint
 from cje.data.labels import join_labels, key_columns, split_keys
 from cje.data.pair_layout import looks_pairwise
 from cje.data.problems import BadRows, Origin, Piece
 from cje.data.scale import Scale
 from cje.data.sources import Source, open_sources
-from cje.data.tables import Loaded
+from cje.data.tables import Loaded, Table
 from cje.data.values import mapping_note
-from cje.data.versions import ask_about_versions
+from cje.data.versions import ask_about_versions, columns_that_tell_repeats_apart
+from cje.data.wide import spread
 from cje.errors import CJEError
 
 __all__ = ["read"]
@@ -48,6 +50,7 @@ def read(
     skip_bad_rows: bool = False,
     label_map: Mapping[str, float | None] | None = None,
     sheet: str | None = None,
+    wide: str | Sequence[str] | None = None,
 ) -> Dataset:
     """Read an evaluation into a `Dataset`.
 
@@ -88,6 +91,9 @@ def read(
         words (pass/fail, yes/no, strongly agree, ...) are known; the values used are reported.
     sheet : str, optional
         Sheet of a workbook; the first by default.
+    wide : sequence of str, or text with commas, optional
+        Names of versions that stand side by side in columns (``"A,B"`` for ``score_A, score_B``);
+        usually recognised. Empty: there are none.
 
     Raises
     ------
@@ -114,6 +120,8 @@ def read(
         target_policies=target_policies,
         label_map=label_map or {},
     )
+    versions = None if wide is None else _version_names(wide)
+    sources = [part for s in sources for part in spread(s, request, versions, _peek_into(s.table))]
     wishes = Wishes(
         judge_scale=None if judge_scale is None else Scale.parse(judge_scale),
         oracle_scale=None if oracle_scale is None else Scale.parse(oracle_scale),
@@ -129,6 +137,11 @@ def read(
         assembly = _assemble_with_labels(sources, request, bad, labels, on, fields)
     assembly.notes[:0] = notes
     return assembly.dataset(wishes)
+
+
+def _version_names(wide: str | Sequence[str]) -> list[str]:
+    names = wide.split(",") if isinstance(wide, str) else list(wide)
+    return [name.strip() for name in names if name.strip() and name.strip().lower() != "none"]
 
 
 def _without_policy(fields: Mapping[str, Any] | None, policy: str | None) -> dict[str, Any]:
@@ -165,7 +178,7 @@ def _assemble(
 ) -> Assembly:
     """Load every source and put the rows one after another."""
     plans = [
-        _plan(found, _for_source(request, source), source.table.name)
+        _plan(found, _for_source(request, source), source.table)
         for source, found in zip(sources, leaves, strict=True)
     ]
     _agree_on_prompts(plans, sources)
@@ -177,6 +190,7 @@ def _assemble(
             where=empty[0],
             hint="look whether the export that wrote it finished, and run it again",
         )
+    loaded = [_with_joined_policy(part) for part in loaded]
     origin = Origin(
         [
             Piece(source.table.name, part.frame.height, part.row_name)
@@ -191,8 +205,13 @@ def _assemble(
         bad=bad,
         notes=_merged_notes(sources, plans),
         prompt_from_text=plans[0].prompt_from_text,
+        unused=plans[0].unused,
         paths={name: path for plan in reversed(plans) for name, path in plan.columns.items()},
     )
+    if len(sources) == 1:
+        assembly.tell_apart = lambda: columns_that_tell_repeats_apart(
+            sources[0].table, leaves[0], plans[0]
+        )
     assembly.notes.extend(note for part in loaded for note in part.notes)
     assembly.notes.extend(_word_notes(loaded))
     if _is_one_policy(assembly, request, sources):
@@ -205,14 +224,14 @@ def _assemble(
     return assembly
 
 
-def _plan(leaves: list[Leaf], request: Request, name: str) -> Plan:
+def _plan(leaves: list[Leaf], request: Request, table: Table) -> Plan:
     """Which column plays which role; comparisons of two responses go elsewhere."""
     try:
-        return resolve(leaves, request, name)
+        return resolve(leaves, request, table.name, _peek_into(table))
     except CJEError as error:
         if not looks_pairwise({leaf.path[0] for leaf in leaves}):
             raise
-        raise _compares_two(name) from error
+        raise _compares_two(table.name) from error
 
 
 def _compares_two(name: str) -> CJEError:
@@ -221,6 +240,27 @@ def _compares_two(name: str) -> CJEError:
         where=name,
         hint=pairwise_hint(),
     )
+
+
+def _peek_into(table: Table) -> Peek:
+    """Counts of the texts in a column of a table."""
+
+    def peek(leaf: Leaf) -> Mapping[str, int]:
+        column = f"key:{leaf.display}"
+        frame = table.load(Plan({column: leaf.path}), BadRows(skip=True)).frame
+        texts = frame[column].drop_nulls().cast(pl.String)
+        return {str(text): int(n) for text, n in texts.value_counts(name="n").iter_rows()}
+
+    return peek
+
+
+def _with_joined_policy(part: Loaded) -> Loaded:
+    """Where several columns together name the policy: one column of them all."""
+    parts = [column for column in part.frame.columns if column.startswith(POLICY_PART)]
+    if not parts:
+        return part
+    joined = pl.concat_str([pl.col(c).cast(pl.String) for c in parts], separator=" | ")
+    return replace(part, frame=part.frame.with_columns(joined.alias("policy")).drop(parts))
 
 
 def _is_one_policy(assembly: Assembly, request: Request, sources: list[Source]) -> bool:
@@ -270,11 +310,11 @@ def _stacked(
 ) -> tuple[pl.DataFrame, Codes | None]:
     """One frame, and the policy of each row where no source has a policy column."""
     frames = [part.frame for part in loaded]
-    from_files = not any("policy" in plan.columns for plan in plans)
+    from_files = not any(map(_names_policies, plans))
     if not from_files:
         frames = [
             frame
-            if "policy" in plan.columns
+            if _names_policies(plan)
             else frame.with_columns(pl.lit(source.policy).alias("policy"))
             for frame, plan, source in zip(frames, plans, sources, strict=True)
         ]
@@ -290,6 +330,10 @@ def _stacked(
     return stacked, Codes(np.repeat(code, [frame.height for frame in frames]), names)
 
 
+def _names_policies(plan: Plan) -> bool:
+    return any(c == "policy" or c.startswith(POLICY_PART) for c in plan.columns)
+
+
 def _merged_notes(sources: Sequence[Source], plans: Sequence[Plan]) -> list[str]:
     """Each distinct note once; with the file's name where not all files share it."""
     merged = list(dict.fromkeys(note for source in sources for note in source.table.notes))
@@ -297,7 +341,7 @@ def _merged_notes(sources: Sequence[Source], plans: Sequence[Plan]) -> list[str]
         having = [s.table.name for s, p in zip(sources, plans, strict=True) if note in p.notes]
         everywhere = len(having) == len(plans)
         merged.append(note if everywhere else f"{', '.join(having[:3])}: {note}")
-    if not any("policy" in plan.columns for plan in plans):
+    if not any(map(_names_policies, plans)):
         names = ", ".join(dict.fromkeys(source.policy for source in sources))
         why = "as asked" if sources[0].explicit else "no policy column; named after the source"
         merged.append(f"policy: {names} ({why})")

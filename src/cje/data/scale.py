@@ -11,7 +11,7 @@ from cje.checks import LARGEST, float_array
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
 
-__all__ = ["UNIT", "Scale", "infer_scale"]
+__all__ = ["UNIT", "Scale", "infer_scale", "outside_the_bulk"]
 
 
 @dataclass(frozen=True)
@@ -145,4 +145,32 @@ def infer_scale(values: FloatArray) -> tuple[Scale, str] | None:
                 continue
             seen = f"whole numbers from {low:g} to {high:g}"
         return scale, seen
+    return None
+
+
+_LEAST_BULK = 20  # values, before a few others can be called errors
+_ERRORS = 0.02  # share of the values that may be errors
+
+
+def outside_the_bulk(values: FloatArray) -> tuple[Scale, BoolArray] | None:
+    """The usual scale of all but a few far values, and which these are; None where there are none.
+
+    One 99 among values of 1-5 is a typing error, and not a scale of 0-100: at most 2% of the
+    values (or one), above the scale by more than its width or below it by more than a quarter.
+    """
+    allowed = max(1, int(_ERRORS * values.size))
+    if values.size < _LEAST_BULK + 1:
+        return None
+    for scale, only_whole in _USUAL:
+        outside = ~scale.contains(values)
+        count = int(outside.sum())
+        if count == 0:
+            return None
+        if count > allowed:
+            continue
+        inside, far = values[~outside], values[outside]
+        if only_whole and not (inside == np.round(inside)).all():
+            continue
+        if ((far > scale.high + scale.width) | (far < scale.low - scale.width / 4)).all():
+            return scale, outside
     return None

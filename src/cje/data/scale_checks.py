@@ -5,14 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from cje.data.scale import Scale
+from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.labels import SCALE_TOO_WIDE
 from cje.kernels.arrays import FloatArray, IntArray
 
-__all__ = ["far_from_scale", "policy_on_another_scale"]
+__all__ = ["ScaleError", "far_from_scale", "policy_on_another_scale"]
 
 _LEAST_VALUES = 5  # of a policy, before its range says anything
 _NARROW = 0.1  # of the scale: a declared scale of which no more is used is suspicious
+
+
+class ScaleError(CJEError):
+    """Values that are not on one scale; `argument` is what declares it, and `whole` holds all."""
+
+    def __init__(self, error: CJEError, argument: str, whole: Scale) -> None:
+        super().__init__(
+            error.what, where=error.where, value=error.value, hint=error.hint,
+            answers=error.answers,
+        )  # fmt: skip
+        self.argument, self.whole = argument, whole
 
 
 def far_from_scale(column: str, values: FloatArray, scale: Scale) -> list[Finding]:

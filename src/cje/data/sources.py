@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from cje.data.adapters import inspect_ai
 from cje.data.csv_table import CsvTable, csv_header
 from cje.data.formats import Unpacked, arrow_frame, database_frame, workbook_frame
 from cje.data.frames import foreign_frame
+from cje.data.headers import joined_header
 from cje.data.jsonl import JsonlTable
 from cje.data.opening import cannot_open, open_file
 from cje.data.parsing import RepeatedKey, check_cells, csv_lines, parse_json
@@ -252,8 +254,34 @@ def _lines_table(path: Path, name: str, mark: int) -> Table:
     return table
 
 
+def _with_one_header(
+    path: Path, name: str, header: list[str], separator: str
+) -> tuple[Unpacked | None, list[str]]:
+    """A header of two lines as one, in a temporary copy of the file; None where it is one."""
+    content = path.read_bytes().decode("utf-8-sig", "replace")
+    lines = csv_lines(io.StringIO(content, newline=""), separator)
+    try:
+        next(lines)
+        names = joined_header(header, next(lines, []))
+    except csv.Error:
+        return None, header
+    if names is None:
+        return None, header
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows([names, *lines])
+    return Unpacked(text.getvalue().encode(), name), names
+
+
 def _csv_table(path: Path, name: str) -> Table:
     header, separator = csv_header(path, name)
+    copy = None
+    if not all(header) or len(set(header)) < len(header):
+        copy, header = _with_one_header(path, name, header, separator)
+    if copy is not None:
+        table = CsvTable(copy.path, name)
+        table.unpacked = copy
+        table.notes = ("the first two lines are the header",)
+        return table
     if not adapters.known_table(header):
         return CsvTable(path, name)
     try:

@@ -67,8 +67,11 @@ class RowsTable:
     ) -> None:
         self.rows, self.name, self.notes = rows, name, tuple(notes)
         self._columns: Mapping[str, list[Any]] = {}
+        self._leaves: list[Leaf] = []
 
     def leaves(self) -> list[Leaf]:
+        if self._leaves:
+            return self._leaves
         if set(map(type, self.rows)) != {dict}:
             for i, row in enumerate(self.rows):
                 if not isinstance(row, Mapping):
@@ -78,8 +81,8 @@ class RowsTable:
                     )  # fmt: skip
         survey = LeafSurvey()
         survey.see_all(self.rows)
-        self._columns = survey.columns
-        return survey.leaves()
+        self._columns, self._leaves = survey.columns, survey.leaves()
+        return self._leaves
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
         frame, good, texts = rows_frame(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from cje.data.hints import label_map_option
 from cje.kernels.arrays import BoolArray
 
 __all__ = ["MISSING", "Numbers", "looks_like_values", "mapping_note", "numbers_from_text"]
@@ -82,6 +83,7 @@ _FRACTION = re.compile(r"^([-+]?[\d.,]+)\s*(?:/|out of|of)\s*([\d.,]+)$")
 _DECIMAL_COMMA = re.compile(r"^[-+]?\d+,\d+$")
 _THOUSANDS = re.compile(r"^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
 _SHOWN = 20
+_MOST_ASKED = 8  # unknown words for which an option is filled in
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,30 @@ class Numbers:
     wrong : mask of the rows without a number, or None
     what : completes "<column> ..." for the wrong rows
     mapping : word -> number, of the words used
+    unknown : texts without a known value, the most frequent first
     """
 
     series: pl.Series
     wrong: BoolArray | None = None
     what: str = ""
     mapping: Mapping[str, float | None] | None = None
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The unknown texts where they could be words with a value.
+
+        Where most rows have a number they are errors.
+        """
+        known = self.series.len() - self.series.null_count()
+        lost = 0 if self.wrong is None else int(self.wrong.sum())
+        return () if len(self.unknown) > _MOST_ASKED or known > lost else self.unknown
+
+    @property
+    def answers(self) -> list[str]:
+        """Options of the command that could give the unknown texts their values."""
+        orders = {self.words, self.words[::-1]} if len(self.words) == 2 else {self.words}
+        return [label_map_option(words) for words in sorted(orders) if words]
 
 
 def mapping_note(column: str, mapping: Mapping[str, float | None]) -> str:
@@ -145,7 +165,8 @@ def numbers_from_text(
         return Numbers(series, mapping=used)
     wrong = stripped.is_in(list(unknown)).fill_null(False).to_numpy()
     listed = ", ".join(f"{word!r} ({n})" for word, n in list(counts.items())[:_SHOWN])
-    return Numbers(series, wrong, f"is text, not a number (the texts are {listed})", used)
+    what = f"is text, not a number (the texts are {listed})"
+    return Numbers(series, wrong, what, used, tuple(unknown))
 
 
 def _has_numbers(number: pl.Series) -> bool:

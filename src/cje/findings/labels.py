@@ -304,4 +304,11 @@ SCALE_TOO_WIDE = Rule(
     "check the declared scale: intervals and the fit of the judge rest on it",
     "The declared scale is much wider than the values.",
 )
+DOUBTFUL_SCALE = Rule(
+    "doubtful-scale",
+    "{problem}; examined on {low:g} to {high:g}, and not to be analysed before this is settled",
+    "correct the values, or declare the scale",
+    "Some values are not on the scale of the others: typing errors, or several scales in one "
+    "column.",
+)
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))

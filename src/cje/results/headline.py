@@ -27,7 +27,27 @@ def question(result: EstimationResult) -> str:
 
 
 def headline(result: EstimationResult, most: int = _MOST) -> list[str]:
-    """One sentence per candidate against the baseline; of a single policy, its value."""
+    """One sentence per candidate against the baseline; of a single policy, its value.
+
+    Where rows or labels were skipped, the first sentence says how many.
+    """
+    return [*_skipped(result), *_answer(result, most)]
+
+
+def _skipped(result: EstimationResult) -> list[str]:
+    """What `skip_bad_rows` left out, as one sentence."""
+    counts = result.metadata.get("skipped", {})
+    rows, labels = counts.get("rows", 0), counts.get("labels", 0)
+    parts = []
+    if rows:
+        parts.append(f"{rows:,} invalid row{'' if rows == 1 else 's'}")
+    if labels:
+        kept = "its row" if labels == 1 else "their rows"
+        parts.append(f"{labels:,} unreadable label{'' if labels == 1 else 's'} ({kept} kept)")
+    return [f"Skipped {' and '.join(parts)}."] if parts else []
+
+
+def _answer(result: EstimationResult, most: int) -> list[str]:
     whole = [f for f in result.findings if f.severity is Severity.REFUSE and f.subject is None]
     if whole:
         return [f"No result here supports a decision: {_end(whole[0].message)}."]

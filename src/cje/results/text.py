@@ -49,7 +49,24 @@ def tables(result: EstimationResult) -> list[TextTable]:
         if part.compare_all():
             title = f"by {column}: paired differences within each level, joint intervals"
             found.append(_differences(part, title))
-    return found + _anytime(result)
+    return found + _judges(result) + _anytime(result)
+
+
+def _judges(result: EstimationResult) -> list[TextTable]:
+    """Several judges, each assessed on its own."""
+    judges = result.diagnostics.get("judges", {})
+    rows = tuple(
+        (name, str(found["labels"]), *(_share(found[k]) for k in ("r2", "rank_correlation")))
+        for name, found in judges.items()
+    )
+    title = (
+        "judges: how much of the label each one explains (out of fold), and its rank correlation"
+    )
+    return [TextTable(title, ("judge", "labels", "R2", "rank"), rows)] if rows else []
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _anytime(result: EstimationResult) -> list[TextTable]:

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from cje.data.adapters import (
+    conversations,
     deepeval,
+    evaluation_tables,
     inspect_ai,
     langfuse,
     langsmith,
     lm_eval,
     openai_evals,
     promptfoo,
+    spans,
 )
 from cje.data.adapters.scores import Adapted
 
@@ -30,6 +33,9 @@ _JSON: Sequence[Callable[[Any, Path], Adapted | None]] = (
     deepeval.from_json,
     langfuse.from_json,
     langsmith.from_json,
+    evaluation_tables.from_json,
+    spans.from_json,
+    conversations.from_json,
 )
 # Whether the first object of a JSON Lines file is the tool's, and the conversion.
 _LINES: Sequence[
@@ -43,6 +49,9 @@ _LINES: Sequence[
     (promptfoo.known_line, promptfoo.from_lines),
     (langfuse.known_line, langfuse.from_lines),
     (langsmith.known_line, langsmith.from_lines),
+    (evaluation_tables.known_line, evaluation_tables.from_lines),
+    (spans.known_line, spans.from_lines),
+    (conversations.known_line, conversations.from_lines),
 )
 # Whether a CSV header is the tool's, and the conversion.
 _TABLES: Sequence[
@@ -54,6 +63,7 @@ _TABLES: Sequence[
     (promptfoo.known_header, promptfoo.from_table),
     (langfuse.known_header, langfuse.from_table),
     (langsmith.known_header, langsmith.from_table),
+    (evaluation_tables.known_header, evaluation_tables.from_table),
 )
 
 

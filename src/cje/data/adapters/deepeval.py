@@ -24,10 +24,13 @@ def from_json(content: Any, path: Path) -> Adapted | None:
     notes = []
     if run.get("conversationalTestCases"):
         notes.append(f"left aside {len(run['conversationalTestCases'])} conversations")
-    return adapted(_responses(cases, policy), "a DeepEval test run", *notes)
+    run_metadata = {"hyperparameters": hyperparameters} if hyperparameters else {}
+    return adapted(_responses(cases, policy, run_metadata), "a DeepEval test run", *notes)
 
 
-def _responses(cases: list[Mapping[str, Any]], policy: str) -> Iterator[Response]:
+def _responses(
+    cases: list[Mapping[str, Any]], policy: str, run: Mapping[str, Any]
+) -> Iterator[Response]:
     for i, case in enumerate(cases):
         scores = {m["name"]: number(m.get("score")) for m in case.get("metricsData") or ()}
         judged, human = judged_and_human(scores)
@@ -38,4 +41,9 @@ def _responses(cases: list[Mapping[str, Any]], policy: str) -> Iterator[Response
             human=human,
             prompt=text(case.get("input")),
             response=text(case.get("actualOutput")),
+            metadata={
+                **run,
+                **(case.get("additionalMetadata") or {}),
+                **({"tags": ", ".join(map(str, case["tags"]))} if case.get("tags") else {}),
+            },
         )

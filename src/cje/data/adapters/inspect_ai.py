@@ -70,12 +70,26 @@ def _adapt(log: Mapping[str, Any], samples: list[Any], path: Path) -> Adapted:
             hint="only logs of finished runs, with samples, can be read",
         )
     notes = [f"Inspect task '{spec.get('task')}', model '{spec.get('model')}'"]
+    version = (spec.get("packages") or {}).get("inspect_ai")
     if log.get("status") not in (None, "success"):
         notes.append(f"the run's status is '{log.get('status')}'")
-    return adapted(_responses(spec, samples), "an Inspect AI log", *notes)
+    tool = "an Inspect AI log" + (f" (inspect_ai {version})" if version else "")
+    return adapted(_responses(spec, samples), tool, *notes)
+
+
+def _run_metadata(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells one run from another: the task and its arguments, model roles, tags."""
+    kept: dict[str, Any] = dict(spec.get("metadata") or {})
+    for key in ("task", "task_args", "model_roles", "model_args", "run_id"):
+        if spec.get(key):
+            kept[key] = spec[key]
+    if spec.get("tags"):
+        kept["tags"] = ", ".join(map(str, spec["tags"]))
+    return kept
 
 
 def _responses(spec: Mapping[str, Any], samples: list[Any]) -> Iterator[Response]:
+    run = _run_metadata(spec)
     for sample in samples:
         judged: dict[str, float | None] = {}
         human: dict[str, float | None] = {}
@@ -89,6 +103,7 @@ def _responses(spec: Mapping[str, Any], samples: list[Any]) -> Iterator[Response
             draw_idx=int(sample.get("epoch") or 1) - 1,
             prompt=text(sample.get("input")),
             response=_completion(sample.get("output") or {}),
+            metadata={**run, **(sample.get("metadata") or {})},
         )
 
 

@@ -92,7 +92,20 @@ def _from_trace(trace: Mapping[str, Any], path: Path) -> Response:
         human=human,
         prompt=text(trace.get("input")),
         response=text(trace.get("output")),
+        metadata={**metadata, **_of_trace(trace)},
     )
+
+
+def _of_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """What a trace says about itself beside its metadata."""
+    kept = {
+        key: trace[key]
+        for key in ("name", "release", "version", "sessionId", "userId", "environment")
+        if trace.get(key)
+    }
+    if trace.get("tags"):
+        kept["tags"] = ", ".join(map(str, trace["tags"]))
+    return kept
 
 
 def _from_scores(scores: Sequence[Mapping[str, Any]], path: Path) -> Iterator[Response]:
@@ -104,7 +117,10 @@ def _from_scores(scores: Sequence[Mapping[str, Any]], path: Path) -> Iterator[Re
     for trace_id, group in by_trace.items():
         judged, human = _split(group)
         policy = str(next((s["traceName"] for s in group if s.get("traceName")), path.stem))
-        yield Response(trace_id, policy, judged, human)
+        given: Mapping[str, Any] = next(
+            (s["metadata"] for s in group if isinstance(s.get("metadata"), dict)), {}
+        )
+        yield Response(trace_id, policy, judged, human, metadata=given)
 
 
 def _split(

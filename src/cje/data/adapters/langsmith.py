@@ -62,6 +62,11 @@ def _from_runs(runs: Sequence[Mapping[str, Any]], path: Path) -> Iterator[Respon
             human=human,
             prompt=text(run.get("inputs")),
             response=text(run.get("outputs")),
+            metadata={
+                **((run.get("extra") or {}).get("metadata") or {}),
+                **{key: run[key] for key in ("name", "session_name") if run.get(key)},
+                **({"tags": ", ".join(map(str, run["tags"]))} if run.get("tags") else {}),
+            },
         )
 
 
@@ -80,6 +85,11 @@ def _from_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> Iterator[Respon
             human=human,
             prompt=_joined(row, "inputs."),
             response=_joined(row, "outputs."),
+            metadata={
+                name.removeprefix("metadata."): value
+                for name, value in row.items()
+                if not name.startswith((_FEEDBACK, "inputs.", "outputs."))
+            },
         )
 
 

@@ -39,6 +39,7 @@ def _responses(lines: Sequence[Mapping[str, Any]], policy: str) -> Iterator[Resp
             human={},
             prompt=_prompt(line.get("arguments")),
             response=_first_text(line.get("filtered_resps")),
+            metadata={"doc": line["doc"]} if isinstance(line.get("doc"), dict) else {},
         )
 
 

@@ -24,7 +24,8 @@ def from_lines(objects: Sequence[Mapping[str, Any]], path: Path) -> Adapted:
     for event in objects[1:]:
         if event.get("sample_id") is not None and isinstance(event.get("data"), dict):
             _collect(samples.setdefault(str(event["sample_id"]), {"scores": {}}), event)
-    responses = _responses(samples, str(completion[0]))
+    kept = {key: spec[key] for key in ("eval_name", "run_config", "run_id") if spec.get(key)}
+    responses = _responses(samples, str(completion[0]), kept)
     return adapted(responses, "an OpenAI Evals log", f"eval '{spec['eval_name']}'")
 
 
@@ -42,7 +43,9 @@ def _collect(sample: dict[str, Any], event: Mapping[str, Any]) -> None:
         sample["response"] = text(sampled[0] if isinstance(sampled, list) and sampled else sampled)
 
 
-def _responses(samples: Mapping[str, Mapping[str, Any]], policy: str) -> Iterator[Response]:
+def _responses(
+    samples: Mapping[str, Mapping[str, Any]], policy: str, run: Mapping[str, Any]
+) -> Iterator[Response]:
     for sample_id, sample in samples.items():
         scores = sample["scores"]
         judged, human = judged_and_human(scores)
@@ -53,4 +56,5 @@ def _responses(samples: Mapping[str, Mapping[str, Any]], policy: str) -> Iterato
             human=human,
             prompt=sample.get("prompt", ""),
             response=sample.get("response", ""),
+            metadata=run,
         )

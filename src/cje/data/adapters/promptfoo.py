@@ -29,7 +29,8 @@ def from_json(content: Any, path: Path) -> Adapted | None:
     results = content["results"].get("results")
     if not (isinstance(results, list) and results and known_line(results[0])):
         return None
-    return from_lines(results, path)
+    version = (content.get("metadata") or {}).get("promptfooVersion")
+    return adapted(_responses(results), _TOOL + (f" (promptfoo {version})" if version else ""))
 
 
 def known_line(first: Any) -> bool:
@@ -58,7 +59,20 @@ def _responses(results: Sequence[Mapping[str, Any]]) -> Iterator[Response]:
             human={} if human is None else {"human": human},
             prompt=text((result.get("prompt") or {}).get("raw")),
             response=text((result.get("response") or {}).get("output")),
+            metadata=_metadata(result),
         )
+
+
+def _metadata(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The test's own metadata, its variables, the provider and the prompt's label."""
+    test = result.get("testCase") or {}
+    return {
+        **(test.get("metadata") or {}),
+        **(result.get("metadata") or {}),
+        "vars": result.get("vars") or {},
+        "provider": _provider(result),
+        "prompt_label": _prompt_label(result),
+    }
 
 
 def _provider(result: Mapping[str, Any]) -> str:

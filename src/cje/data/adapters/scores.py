@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
@@ -45,6 +45,7 @@ class Response:
     draw_idx: int | None = None
     prompt: str = ""
     response: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # whatever else the tool recorded
 
 
 def is_human(name: str) -> bool:
@@ -113,6 +114,8 @@ def _row(response: Response, judged: list[str], human: list[str]) -> dict[str, A
         "prompt": response.prompt,
         "response": response.response,
     }
+    if response.metadata:
+        row["metadata"] = dict(response.metadata)
     if len(judged) == 1:
         row["judge_score"] = response.judged.get(judged[0])
     elif judged:
