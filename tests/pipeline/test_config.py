@@ -150,7 +150,7 @@ def test_command_line_runs_validates_and_shows_the_state(tmp_path: Path) -> None
     assert "help" not in log  # numbers and names only
 
 
-def test_validate_prints_calls_and_cost_and_spends_no_generation(tmp_path: Path) -> None:
+def test_validate_asks_each_model_once_and_prints_calls_and_cost(tmp_path: Path) -> None:
     write_prompts(tmp_path, 40)
     with TestServer(key="sesame-1234") as server:
         settings = server_settings(server.base_url)
@@ -166,9 +166,10 @@ def test_validate_prints_calls_and_cost_and_spends_no_generation(tmp_path: Path)
         shown = _cje("validate", path, CJE_TEST_KEY="sesame-1234")
         assert "sesame" not in shown.stdout + shown.stderr
         assert shown.returncode == 0, shown.stdout
-        assert "/v1/chat/completions" not in server.app.by_path
+        assert server.app.by_path == {"/v1/chat/completions": 2, "/v1/completions": 1}
+    assert "ok   the judge (judge): answers" in shown.stdout
     assert "judge                  40         0        40" in shown.stdout
-    assert "208 calls are planned, budget.max_calls is 50" in shown.stdout
+    assert "211 calls are planned, budget.max_calls is 50" in shown.stdout
     cost = float(shown.stdout.split("total")[1].split()[1])
     assert 0.0 < cost < 1.0
 

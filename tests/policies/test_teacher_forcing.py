@@ -73,7 +73,7 @@ def test_a_server_that_cannot_score_is_said_so_and_never_given_a_default(quirk: 
             runner.log_prob(ASK, ANSWER)
         run_sync(runner.aclose())
     assert not capability.can_score
-    assert len(capability.evidence) == 5  # every form was tried and is explained
+    assert len(capability.evidence) == 6  # every form was tried and is explained
     assert "fresh draws" in str(caught.value)
 
 

@@ -34,6 +34,7 @@ PROVIDERS: Mapping[str, ProviderDefaults] = {
     "vllm": ProviderDefaults("http://localhost:8000/v1", None),
     "sglang": ProviderDefaults("http://localhost:30000/v1", None),
     "llama-cpp": ProviderDefaults("http://localhost:8000/v1", None),
+    "llama-server": ProviderDefaults("http://localhost:8080/v1", None),
     "ollama": ProviderDefaults("http://localhost:11434/v1", None),
     "tgi": ProviderDefaults("http://localhost:8080/v1", None),
     "openai-compatible": ProviderDefaults(None, None),
