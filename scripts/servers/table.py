@@ -9,11 +9,14 @@ from typing import Any
 
 HEAD = """# Real servers, tried
 
-`make servers` starts each server on loopback with tiny Llamas (2 layers, trained in place) and scores 200 responses:
-ASCII, emoji first, CJK, code, whitespace edges, empty, long, and text that spells control tokens. The truth is
-transformers in float64. "Largest error" is in nats per token, over all tokens of all responses. "By ids" are responses
-sent with their token ids as logged. "Written" compares log-probs given while writing with those of scoring again.
-The bare loop makes the same single calls with `AsyncOpenAI`, 8 at once.
+`make servers` starts each server on loopback with tiny Llamas (2 layers, trained in place) and
+scores 200 responses: ASCII, emoji first, CJK, code, whitespace edges, empty, long, and text that
+spells control tokens. The truth is transformers in float64. "Largest error" is in nats per token,
+over all tokens of all responses. "By ids" are responses sent with their token ids as logged.
+"Written" compares log-probs given while writing with those of scoring again; where a server gives
+no ids, a text that the model wrote in other tokens than its tokeniser's is scored in the latter.
+The bare loop makes the same single calls with `AsyncOpenAI`, 8 at once, on ASCII responses; the
+machine had 2 cores and other work, so the two columns can differ by chance.
 
 """
 COLUMNS = (

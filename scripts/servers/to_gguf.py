@@ -1,4 +1,4 @@
-"""Write a tiny Llama of `train_tiny.py` as GGUF, in float32: ``to_gguf.py MODEL OUT [--no-bos]``."""
+"""Write a Llama of `train_tiny.py` as GGUF, in float32: ``to_gguf.py MODEL OUT [--no-bos]``."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def make_spm_tokenizer(lines: list[str]) -> PreTrainedTokenizerFast:
     made = json.loads(plain.to_str())["model"]
     bytes_ = [f"<0x{i:02X}>" for i in range(256)]
     vocabulary = ["<unk>", "<s>", "</s>", *bytes_]
-    vocabulary += [token for token in sorted(made["vocab"], key=made["vocab"].get)][3:]
+    vocabulary += sorted(made["vocab"], key=made["vocab"].get)[3:]
     merges = [tuple(merge) for merge in made["merges"]]
     ids = {token: i for i, token in enumerate(vocabulary)}
     tokenizer = Tokenizer(models.BPE(ids, merges, unk_token="<unk>", byte_fallback=True))

@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-from cje.policies import PolicyConfig, render_prompt  # noqa: E402
+from cje.policies import PolicyConfig, render_prompt
 
 QUESTIONS = (
     "How do I change my password?", "Where is my refund?", "Tell me about the river.",

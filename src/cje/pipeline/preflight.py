@@ -16,8 +16,10 @@ from cje.findings.running import SERVER
 from cje.judges import JudgeConfig
 from cje.models import Endpoint, ModelCallError, make_client, run_sync, with_retries
 from cje.pipeline.config import PipelineConfig
+from cje.pipeline.moved import repeat_answers
 from cje.pipeline.stages.base import IN_PROCESS
 from cje.pipeline.stages.oracle import make_oracle
+from cje.pipeline.store import CallStore
 from cje.pipeline.trials import NoStore, ask_all, trials
 from cje.policies import PolicyConfig, make_runner
 from cje.policies.probe import SAMPLING_HINT
@@ -49,7 +51,9 @@ class Check:
 
 
 def preflight(
-    config: PipelineConfig, store: Any = None, notice: Callable[[str], None] = lambda _: None
+    config: PipelineConfig,
+    store: CallStore | None = None,
+    notice: Callable[[str], None] = lambda _: None,
 ) -> list[Check]:
     """Every check of a run, in the order in which the run would meet it.
 
@@ -77,12 +81,18 @@ def preflight(
     if not all(check.ok for check in checks):
         return checks
     with _patience(notice, "waiting for the first answer of each model"):
+        if store is not None:
+            checks += _check_moved(config, store)
+            if not all(check.ok for check in checks):
+                return checks
         checks += _check_trials(config, NoStore() if store is None else store)
     return checks
 
 
 def require_servers(
-    config: PipelineConfig, store: Any = None, notice: Callable[[str], None] = lambda _: None
+    config: PipelineConfig,
+    store: CallStore | None = None,
+    notice: Callable[[str], None] = lambda _: None,
 ) -> list[Finding]:
     """Stop before anything is paid for if a check fails; what works with care is a finding."""
     checks = preflight(config, store, notice)
@@ -136,7 +146,7 @@ def _check_oracle_source(config: PipelineConfig) -> list[Check]:
     return [Check("labels", True, f"source {oracle.source}")]
 
 
-# servers and model names ----------------------------------------------------------------------------
+# servers and model names -----------------------------------------------------------------------
 
 
 def check_servers(config: PipelineConfig) -> list[Check]:
@@ -193,7 +203,7 @@ def _unlisted(where: str, endpoint: Endpoint, listed: Sequence[str]) -> Check:
     return Check(what, True, "to be tried", (said,))
 
 
-# calls ----------------------------------------------------------------------------------------------
+# calls -----------------------------------------------------------------------------------------
 
 
 def _check_trials(config: PipelineConfig, store: Any) -> list[Check]:
@@ -217,6 +227,22 @@ def _check_trials(config: PipelineConfig, store: Any) -> list[Check]:
         else:
             checks.append(Check(trial.what, True, "answers"))
     return checks
+
+
+def _check_moved(config: PipelineConfig, store: CallStore) -> list[Check]:
+    """Servers with an `endpoint_id`: the stored answers hold only if one is repeated."""
+    asked = [
+        (part.endpoint_record(), _is_chat(part), config.line_of(where))
+        for where, part in _parts(config)
+    ]
+    return [
+        Check(f"server {found.endpoint.endpoint_id}", found.ok, found.says)
+        for found in repeat_answers(config, asked, store)
+    ]
+
+
+def _is_chat(part: PolicyConfig | JudgeConfig) -> bool:
+    return isinstance(part, JudgeConfig) or part.endpoint == "chat"
 
 
 def check_scoring(config: PipelineConfig) -> Iterator[Check]:
@@ -258,12 +284,19 @@ def _scoring(policy: PolicyConfig) -> Check:
 
 
 def _endpoints(config: PipelineConfig) -> Iterator[tuple[str, Endpoint]]:
+    for where, part in _parts(config):
+        yield where, part.endpoint_record()
+
+
+def _parts(config: PipelineConfig) -> Iterator[tuple[str, PolicyConfig | JudgeConfig]]:
+    """Every model behind a server, with its place in the file."""
+    oracle = None if config.oracle_config is None else config.oracle_config.judge
     parts: list[tuple[str, PolicyConfig | JudgeConfig | None]] = [
         ("logging_policy", config.logging_policy),
         ("judge", config.judge),
-        ("oracle_config", None if config.oracle_config is None else config.oracle_config.judge),
-        *((f"target policy {policy.name}", policy) for policy in config.target_policies),
+        ("oracle_config.judge", oracle),
+        *((config.place_of(policy), policy) for policy in config.target_policies),
     ]
     for where, part in parts:
         if part is not None and part.provider not in IN_PROCESS:
-            yield where, part.endpoint_record()
+            yield where, part

@@ -26,7 +26,6 @@ from cje.policies.probe import PROBE_CONTEXT
 __all__ = ["NoStore", "Trial", "ask_all", "trials"]
 
 QUESTION, ANSWER = PROBE_CONTEXT, "Yes, I can help you with that. What do you need?"
-_ASKED = ("first", "again")  # one unusable answer may be chance, two are not
 # Answers come within seconds, or the server is not ready for a run.
 _RETRIES = RetrySettings(max_attempts=3, max_refusals=5, base_seconds=0.2, max_seconds=1.0)
 
@@ -98,7 +97,7 @@ def _request(
         keys, provider, ask, Price(price.prompt_per_million, price.completion_per_million),
         max_tokens, place=place,
     )  # fmt: skip
-    return Request(recipe, keys.key(_ASKED[0]), (QUESTION, ANSWER))
+    return Request(recipe, keys.key("first"), (QUESTION, ANSWER))
 
 
 class NoStore:
@@ -122,7 +121,10 @@ class NoStore:
 async def ask_all(
     made: Sequence[Trial], config: PipelineConfig, store: Any
 ) -> list[Outcome | Exception]:
-    """How each trial ended, all of them under way together."""
+    """How each trial ended, all of them under way together.
+
+    One unusable answer may be chance: the question is then asked once more.
+    """
     calls, cost = store.spent()
     budget = Budget(config.budget.max_calls, config.budget.max_cost, calls=calls, cost=cost)
     limits = gate_settings(config)
@@ -132,11 +134,10 @@ async def ask_all(
         engine = CallEngine(store, limits=limits, retry=lambda _: _RETRIES, budget=budget)
         store.register(trial.request.recipe.keys)
         try:
-            for asked in _ASKED:
-                request = replace(trial.request, key=trial.request.recipe.keys.key(asked))
-                outcome = (await engine.run([request]))[0]
-                if outcome.reason is None:
-                    break
+            outcome = (await engine.run([trial.request]))[0]
+            if outcome.reason is not None:
+                again = trial.request.recipe.keys.key("again")
+                outcome = (await engine.run([replace(trial.request, key=again)]))[0]
             return outcome
         finally:
             await trial.close()
