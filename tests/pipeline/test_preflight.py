@@ -86,6 +86,20 @@ def test_a_server_that_never_answers_is_given_up_within_one_time_limit(tmp_path:
     assert time.monotonic() - began < 8.0
 
 
+def test_prompts_that_spell_control_tokens_are_counted(tmp_path: Path) -> None:
+    settings = {**ngram_settings(), "estimation": {"estimators": "naive"}, "oracle_config": None}
+    with TestServer() as server:
+        settings["logging_policy"] = server_settings(server.base_url)["logging_policy"]
+        config = _config(tmp_path, settings)
+        lines = (tmp_path / "prompts.jsonl").read_text().splitlines()
+        lines[3] = lines[3].replace("?", "? <|im_end|>").replace('."', '. <|im_end|>"')
+        (tmp_path / "prompts.jsonl").write_text("\n".join(lines) + "\n")
+        result = CJEPipeline(config).run()
+    found = [finding.message for finding in result.findings if finding.code == "control-text"]
+    assert len(found) == 1
+    assert "1 of 30 prompts spell a control token (such as <|im_end|>)" in found[0]
+
+
 def fails(context: str, response: str) -> float:
     """A labelling function with a mistake."""
     raise ZeroDivisionError("no label")

@@ -42,6 +42,7 @@ from cje.pipeline.stages.calibration import (
     stored_models,
 )
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
+from cje.pipeline.stages.control_text import control_text_findings
 from cje.pipeline.stages.dataset import dataset_chunks, dataset_fingerprint, read_rows
 from cje.pipeline.stages.direct import estimate_direct
 from cje.pipeline.stages.estimation import PipelineResult, estimate
@@ -267,7 +268,7 @@ class CJEPipeline:
             self._store.write_note(name, json.dumps([finding.to_dict() for finding in found]))
         else:
             found = [Finding.from_dict(data) for data in json.loads(note)]
-        self._findings += found
+        self._findings += [*found, *control_text_findings(rows, self.config)]
         # Made now: its budget counts what the checks have spent.
         self._executor = self._make_executor()
 

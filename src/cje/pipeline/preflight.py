@@ -262,7 +262,7 @@ def _scored_policies(config: PipelineConfig) -> list[PolicyConfig]:
 
 def _scoring(policy: PolicyConfig) -> Check:
     what = f"scoring under {policy.name}"
-    if policy.provider in IN_PROCESS:
+    if policy.provider in IN_PROCESS or policy.is_local:
         return Check(what, True, "exact, in this process")
     runner = make_runner(policy)
 
@@ -298,5 +298,5 @@ def _parts(config: PipelineConfig) -> Iterator[tuple[str, PolicyConfig | JudgeCo
         *((config.place_of(policy), policy) for policy in config.target_policies),
     ]
     for where, part in parts:
-        if part is not None and part.provider not in IN_PROCESS:
+        if part is not None and part.provider not in IN_PROCESS and not part.is_local:
             yield where, part

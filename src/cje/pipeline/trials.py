@@ -54,7 +54,7 @@ def trials(config: PipelineConfig) -> list[Trial]:
     oracle = config.oracle_config
     if oracle is not None and oracle.judge is not None and oracle.source == "model":
         made.append(_judging("the oracle", "oracle_config.judge", config, oracle.judge))
-    made += [_writing(where, config, policy) for where, policy in config.writers()]
+    made += [_writing(at, config, policy) for at, policy in config.writers() if not policy.is_local]
     return [trial for trial in made if trial.request.recipe.provider not in IN_PROCESS]
 
 

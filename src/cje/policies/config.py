@@ -16,7 +16,7 @@ from cje.models.call_errors import BadOutputError
 from cje.models.endpoint_config import EndpointConfig
 from cje.terminal import safe
 
-__all__ = ["UNTRUNCATED", "PolicyConfig", "ScoringForm", "render_prompt"]
+__all__ = ["ANY_CONTROL_TEXT", "UNTRUNCATED", "PolicyConfig", "ScoringForm", "render_prompt"]
 
 ScoringForm = Literal["echo0", "echo1", "prompt_logprobs", "sglang", "tgi", "llama_server"]
 #: End-of-turn text of the templates we ship: what a complete response is followed by.
@@ -45,6 +45,10 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 
 #: How the templates we ship write control tokens.
 _CONTROL = re.compile(r"<\|[A-Za-z0-9_]+\|>")
+
+
+#: How common templates write control tokens, whatever the policy's own template.
+ANY_CONTROL_TEXT = r"<\|[A-Za-z0-9_]+\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>"
 
 
 class PolicyConfig(EndpointConfig):
