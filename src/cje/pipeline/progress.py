@@ -75,6 +75,7 @@ class TokenMoment(Moment):
             parts.append(f"{self.failed} errors")
         return ", ".join(parts)
 
+
 class TimeLeft:
     """How long a stage still takes; no guess while nothing moves.
 
