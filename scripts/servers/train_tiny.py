@@ -1,18 +1,20 @@
-"""Train a tiny Llama with a byte-level BPE tokenizer and write it as a Hugging Face folder.
+"""Train tiny Llamas and write them as Hugging Face folders: ``train_tiny.py OUT``.
 
-``python scripts/servers/train_tiny.py OUT [--hot]``: the text is this package's embedded corpus;
-`--hot` trains a second model with the same tokenizer, a target policy that differs from the first.
-Needs transformers and tokenizers (the environment that `make servers` builds).
+``base`` and ``target`` share a byte-level BPE tokenizer and a chat template; ``spm`` has a
+SentencePiece-like vocabulary (byte fallback, a space put in front), as Llama 2 and Mistral have.
+The text is this package's embedded corpus. Needs transformers and tokenizers (the environment that
+`make servers` builds).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +38,46 @@ def corpus() -> list[str]:
             f"{answer.strip()}<|im_end|>"
         )
     return lines
+
+
+def plain_lines() -> list[str]:
+    """The corpus for a model without a chat template."""
+    chats = [line.removeprefix("<|im_start|>user\n") for line in corpus()]
+    turn = "<|im_end|>\n<|im_start|>assistant\n"
+    parts = [chat.removesuffix("<|im_end|>").partition(turn) for chat in chats]
+    return [f"Question: {asked}\nAnswer: {answer}</s>" for asked, _, answer in parts]
+
+
+def make_spm_tokenizer(lines: list[str]) -> PreTrainedTokenizerFast:
+    """Byte-pair merges over whole words with "\u2581" for a space, and 256 byte tokens."""
+    plain = Tokenizer(models.BPE(unk_token="<unk>"))
+    plain.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    trainer = trainers.BpeTrainer(
+        vocab_size=500, special_tokens=["<unk>", "<s>", "</s>"], limit_alphabet=90,
+        show_progress=False,
+    )  # fmt: skip
+    # Without line ends, so that no merge holds one: they are written as bytes.
+    texts = [part for line in lines for part in line.removesuffix("</s>").split("\n")]
+    plain.train_from_iterator(texts, trainer)
+    made = json.loads(plain.to_str())["model"]
+    bytes_ = [f"<0x{i:02X}>" for i in range(256)]
+    vocabulary = ["<unk>", "<s>", "</s>", *bytes_]
+    vocabulary += sorted(made["vocab"], key=made["vocab"].get)[3:]
+    merges = [tuple(merge) for merge in made["merges"]]
+    ids = {token: i for i, token in enumerate(vocabulary)}
+    tokenizer = Tokenizer(models.BPE(ids, merges, unk_token="<unk>", byte_fallback=True))
+    space = "\u2581"
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend(space), normalizers.Replace(" ", space)]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace(space, " "), decoders.ByteFallback(), decoders.Fuse(),
+         decoders.Strip(" ", 1, 0)]
+    )  # fmt: skip
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>",
+        pad_token="</s>",
+    )  # fmt: skip
 
 
 def make_tokenizer(lines: list[str]) -> PreTrainedTokenizerFast:
@@ -87,9 +129,15 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    lines = corpus()
-    tokenizer = make_tokenizer(lines)
-    for name, seed, steps in (("base", 1, 150), ("target", 2, 120)):
+    chats, plain = corpus(), plain_lines()
+    chat_tokens, spm_tokens = make_tokenizer(chats), make_spm_tokenizer(plain)
+    for name, lines, tokenizer, seed, steps in (
+        ("base", chats, chat_tokens, 1, 150),
+        ("target", chats, chat_tokens, 2, 120),
+        ("spm", [f"<s>{line}" for line in plain], spm_tokens, 3, 120),
+    ):
+        if (options.out / name).exists():
+            continue
         model = train(lines, tokenizer, seed, steps)
         model.to(torch.float32).save_pretrained(options.out / name)
         tokenizer.save_pretrained(options.out / name)

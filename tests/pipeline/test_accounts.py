@@ -24,6 +24,7 @@ from cje.pipeline.coordinator import CJEPipeline
 from cje.pipeline.disk import DiskError
 from cje.pipeline.hashing import CallKeys
 from cje.pipeline.store import CallRecord, CallStore
+from cje.pipeline.trials import ask_all, trials
 from tests.pipeline.accounting import assert_accounts, read_books
 from tests.pipeline.scenes import results_of, server_settings, write_config, write_prompts
 from tests.server.faults import Faults
@@ -276,12 +277,23 @@ def test_ctrl_c_finishes_and_keeps_the_calls_under_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(120)
+def _try_models(path: Path) -> None:
+    """The calls before a run, already in its store."""
+    config = load_config(path)
+    store = CallStore(config.work_dir / "store.sqlite")
+    asyncio.run(ask_all(trials(config), config, store))
+    store.close()
+
+
 def test_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
-    with SubprocessServer("--fault", "hang=1", "--only-first", "0") as server:
+    with SubprocessServer() as server:
         settings = server_settings(server.base_url)
         settings["logging_policy"]["timeout"] = 60.0
         write_prompts(tmp_path, 10)
         path = write_config(tmp_path, settings)
+        _try_models(path)
+        port = server.base_url.rsplit(":", 1)[1].removesuffix("/v1")
+    with SubprocessServer("--port", port, "--fault", "hang=1", "--only-first", "0") as server:
         run = subprocess.Popen(
             [sys.executable, "-m", "cje.cli.main", "run", str(path)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

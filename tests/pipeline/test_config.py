@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from cje.errors import CJEError
 from cje.pipeline.config import PipelineConfig, load_config
-from cje.pipeline.progress import BarProgress, LineProgress, Moment
+from cje.pipeline.progress import BarProgress, LineProgress, Moment, TimeLeft
 from cje.pipeline.yaml_lines import parse_yaml
 from tests.pipeline.scenes import ngram_settings, server_settings, write_config, write_prompts
 from tests.server.running import TestServer
@@ -150,7 +151,7 @@ def test_command_line_runs_validates_and_shows_the_state(tmp_path: Path) -> None
     assert "help" not in log  # numbers and names only
 
 
-def test_validate_prints_calls_and_cost_and_spends_no_generation(tmp_path: Path) -> None:
+def test_validate_asks_each_model_once_and_prints_calls_and_cost(tmp_path: Path) -> None:
     write_prompts(tmp_path, 40)
     with TestServer(key="sesame-1234") as server:
         settings = server_settings(server.base_url)
@@ -166,11 +167,22 @@ def test_validate_prints_calls_and_cost_and_spends_no_generation(tmp_path: Path)
         shown = _cje("validate", path, CJE_TEST_KEY="sesame-1234")
         assert "sesame" not in shown.stdout + shown.stderr
         assert shown.returncode == 0, shown.stdout
-        assert "/v1/chat/completions" not in server.app.by_path
+        assert server.app.by_path == {"/v1/chat/completions": 2, "/v1/completions": 1}
+    assert "ok   the judge (judge): answers" in shown.stdout
     assert "judge                  40         0        40" in shown.stdout
-    assert "208 calls are planned, budget.max_calls is 50" in shown.stdout
+    assert "211 calls are planned, budget.max_calls is 50" in shown.stdout
     cost = float(shown.stdout.split("total")[1].split()[1])
     assert 0.0 < cost < 1.0
+
+
+def test_no_time_left_is_promised_while_nothing_is_answered() -> None:
+    left = TimeLeft(0.0)
+    moving = Moment(10, 40, 25, 5, 0, 0, 8, 0.0)
+    assert left.text(moving, 5.0) == "about 15 s left"
+    assert left.text(moving, 40.0) == "no answer for 35 s"
+    down = replace(moving, finished=26, waiting="openai failed 20 calls in a row, next call in 9 s")
+    assert left.text(down, 50.0) == "waiting"
+    assert "next call in 9 s" in down.text(50.0)
 
 
 def test_progress_is_lines_off_a_terminal_and_bars_on_one() -> None:

@@ -47,7 +47,7 @@ def test_a_chat_api_that_cannot_score_has_a_pipeline(tmp_path: Path) -> None:
         plan = make_plan(config)
         result = CJEPipeline(config).run()
         report = server.app.report()
-        assert plan.todo == sum(report["calls"].values()) == 2 * (60 + 60 + 30)
+        assert plan.todo == sum(report["calls"].values()) == 4 + 2 * (60 + 60 + 30)
         assert_accounts(report, config.work_dir)
         before = results_of(config.work_dir)
         server.app.forget()

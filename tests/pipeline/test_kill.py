@@ -21,8 +21,8 @@ from tests.pipeline.scenes import results_of, server_settings, write_config, wri
 from tests.server.running import SubprocessServer
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS = 385  # 385 x (1 generated + 1 judged + 3 scored) + 77 labels: 2,002 calls
-CALLS = ROWS * 5 + 77
+ROWS = 385  # 385 x (1 generated + 1 judged + 3 scored) + 77 labels + 3 trial calls: 2,005 calls
+CALLS = ROWS * 5 + 77 + 3
 KILLS = 20
 FAULTS = {  # one request in ten fails
     "429": 0.02, "429-retry-after": 0.01, "500": 0.02, "503": 0.01, "reset": 0.01,

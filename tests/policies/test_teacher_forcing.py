@@ -73,7 +73,7 @@ def test_a_server_that_cannot_score_is_said_so_and_never_given_a_default(quirk: 
             runner.log_prob(ASK, ANSWER)
         run_sync(runner.aclose())
     assert not capability.can_score
-    assert len(capability.evidence) == 5  # every form was tried and is explained
+    assert len(capability.evidence) == 6  # every form was tried and is explained
     assert "fresh draws" in str(caught.value)
 
 
@@ -559,3 +559,50 @@ def test_anthropic_generates_but_says_it_cannot_score(monkeypatch: pytest.Monkey
         with pytest.raises(FatalError, match="no log-probs"):
             runner.log_prob(ASK, ANSWER)
         run_sync(runner.aclose())
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"), [("vllm", "top_k"), ("llama-cpp", "min_p"), ("llama-server", "top_k")]
+)
+def test_what_a_server_cuts_by_itself_is_switched_off_when_writing(
+    provider: str, name: str
+) -> None:
+    with TestServer(quirk="vllm") as server:
+        runner = _runner(server, provider=provider)
+        sent: list[dict[str, object]] = []
+        post = runner.client.post
+
+        async def noted(path: str, body: dict[str, object], **more: object) -> object:
+            sent.append(body)
+            return await post(path, body, **more)
+
+        runner.client.post = noted
+        run_sync(runner.agenerate(ASK, seed=1))
+        run_sync(runner.aclose())
+    assert sent[0][name] == 0
+
+
+def test_a_sampling_setting_that_scores_do_not_know_is_refused() -> None:
+    with TestServer(quirk="vllm") as server:
+        for extra in ({"top_k": 5}, {"repetition_penalty": 1.1}, {"logit_bias": {"5": 1.0}}):
+            runner = _runner(server, "vllm", extra_body=extra)
+            with pytest.raises(FatalError, match="not those of this policy"):
+                runner.log_prob(ASK, ANSWER)
+            run_sync(runner.aclose())
+        harmless = _runner(server, "vllm", extra_body={"top_k": -1, "priority": 3})
+        assert harmless.log_prob(ASK, ANSWER) < 0.0
+        run_sync(harmless.aclose())
+
+
+def test_logged_ids_of_many_responses_cost_one_call_each() -> None:
+    with TestServer(quirk="vllm") as server:
+        runner = _runner(server, "vllm", scoring="prompt_logprobs")
+        texts = [" I am happy to help.", " I do not know.", " No, that is not my problem."]
+        for number, text in enumerate(texts * 4):
+            context = f"{number}. {ASK}"
+            ids = NgramModel().encode(text)
+            found = run_sync(runner.alog_prob(context, text, token_ids=ids))
+            assert found.boundary == "token_ids"
+        run_sync(runner.aclose())
+        assert server.app.by_path["/v1/completions"] == 12
+        assert server.app.by_path["/tokenize"] == 1  # the end token, once

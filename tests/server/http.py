@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.server.faults import IN_ANSWER, Faults
 from tests.server.odd import make_odd
-from tests.server.routes import Refused, Routes
+from tests.server.routes import JUDGES, Refused, Routes
 
 __all__ = ["App", "Connection"]
 
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         if path == "/_calls":
             self._send(200, self.app.report())
         elif path == "/v1/models":
-            names = list(self.app.routes.languages)
+            names = [*self.app.routes.languages, *JUDGES]
             self._send(
                 200, {"object": "list", "data": [{"id": n, "object": "model"} for n in names]}
             )

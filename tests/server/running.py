@@ -38,9 +38,10 @@ class TestServer:
         faults: Faults | None = None,
         latency: float = 0.0,
         key: str | None = None,
+        routes: Routes | None = None,
     ) -> None:
         quirks = QUIRKS[quirk] if isinstance(quirk, str) else quirk
-        self.app = App(Routes(quirks), faults or Faults(), latency, key)
+        self.app = App(routes or Routes(quirks), faults or Faults(), latency, key)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.port = 0

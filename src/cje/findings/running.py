@@ -84,4 +84,12 @@ INSIDE_TOKEN = Rule(
     "boundary: refuse",
     "The boundary between prompt and response lies inside a token.",
 )
+CONTROL_TEXT = Rule(
+    "control-text",
+    "{rows} of {n} {what} spell a control token (such as {first}), which a server reads as that "
+    "token: the policies see another conversation than the text",
+    "remove such text from the prompts, or escape it; logged token ids and llama-server score a "
+    "response with such text as it was written",
+    "Text like <|im_end|> inside a prompt ends a turn where nobody ended one.",
+)
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))

@@ -27,6 +27,7 @@ class AnthropicClient(SDKClient):
 
     module = "anthropic"
     extra = "anthropic"
+    models_path = "/v1/models"
 
     def _build(self, options: dict[str, Any]) -> Any:
         return self._sdk.AsyncAnthropic(base_url=self.endpoint.url, **options)

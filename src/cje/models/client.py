@@ -59,6 +59,8 @@ class Client(Protocol):
         self, path: str, body: Mapping[str, JSON], *, billed: bool = True
     ) -> dict[str, JSON]: ...
 
+    async def models(self, *, within: float = 10.0) -> list[str]: ...
+
     async def aclose(self) -> None: ...
 
 
@@ -117,13 +119,16 @@ def read_completion(body: Mapping[str, Any], where: str) -> Completion:
     block = choice.get("logprobs")
     tokens: tuple[str, ...] | None = None
     values: tuple[float, ...] | None = None
+    ids = _ids(choice.get("token_ids"), where)
     if isinstance(block, Mapping):
         raw_tokens, raw_values = block.get("tokens"), block.get("token_logprobs")
+        if raw_tokens is None:  # llama-server writes the block of a chat
+            tokens, values, ids = _llama_server_block(block, text, where)
         if isinstance(raw_tokens, list) and isinstance(raw_values, list):
             tokens = tuple(str(token) for token in raw_tokens)
             values = tuple(_number(value) for value in raw_values)
     return Completion(
-        text, finish, tokens, values, _ids(choice.get("token_ids"), where), (),
+        text, finish, tokens, values, ids, (),
         _stop_reason(choice), read_usage(body) or Usage(),
     )  # fmt: skip
 
@@ -145,6 +150,26 @@ def _chat_logprobs(
         for entry in content
     )
     return tokens, values, top
+
+
+def _llama_server_block(
+    block: Mapping[str, Any], text: str, where: str
+) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None, tuple[int, ...] | None]:
+    """Tokens, log-probs and ids; none of them where tokens are left out.
+
+    llama-server reports no token that is only part of a character: the bytes then do not add up.
+    """
+    tokens, values, _ = _chat_logprobs(block)
+    if tokens is None:
+        return None, None, None
+    entries = block["content"]
+    try:
+        written = b"".join(bytes(entry["bytes"]) for entry in entries)
+    except (KeyError, TypeError, ValueError):
+        return tokens, values, None
+    if written != text.encode("utf-8", "surrogatepass"):
+        return None, None, None
+    return tokens, values, _ids([entry.get("id") for entry in entries], where)
 
 
 def _stop_reason(choice: Mapping[str, Any]) -> str | int | None:

@@ -34,6 +34,7 @@ PROVIDERS: Mapping[str, ProviderDefaults] = {
     "vllm": ProviderDefaults("http://localhost:8000/v1", None),
     "sglang": ProviderDefaults("http://localhost:30000/v1", None),
     "llama-cpp": ProviderDefaults("http://localhost:8000/v1", None),
+    "llama-server": ProviderDefaults("http://localhost:8080/v1", None),
     "ollama": ProviderDefaults("http://localhost:11434/v1", None),
     "tgi": ProviderDefaults("http://localhost:8080/v1", None),
     "openai-compatible": ProviderDefaults(None, None),
@@ -89,6 +90,9 @@ class Endpoint:
         Anything that tells two deployments under one model name apart: part of the store's key.
     extra_body : mapping, optional
         Further fields of the request body, for this server.
+    endpoint_id : str, optional
+        A name of this server and its weights that stays when the address changes. By default the
+        address itself identifies a server in the store's keys.
     """
 
     provider: str
@@ -99,6 +103,7 @@ class Endpoint:
     timeout: float = 60.0
     revision: str | None = None
     extra_body: Mapping[str, JSON] | None = None
+    endpoint_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.provider not in PROVIDERS:
@@ -160,13 +165,18 @@ class Endpoint:
             )
         return key
 
+    def _server(self) -> dict[str, JSON]:
+        if self.endpoint_id is not None:
+            return {"endpoint_id": self.endpoint_id}
+        return {"base_url": None if self.url is None else masked_url(self.url)}
+
     def identity(self) -> dict[str, JSON]:
         """What decides the answers of this endpoint, for a key of the store. Holds no secret."""
         return {
             "provider": self.provider,
             "model": self.model,
             "revision": self.revision,
-            "base_url": None if self.url is None else masked_url(self.url),
+            **self._server(),
             "api_version": self.api_version,
             "extra_body": dict(self.extra_body or {}),
         }

@@ -49,6 +49,7 @@ class EndpointConfig(BaseModel):
     device: str | None = None
     batch_invariant: bool = False
     batch_tokens: int | None = Field(None, ge=1)
+    endpoint_id: str | None = Field(None, min_length=1)
 
     @field_validator("provider")
     @classmethod
@@ -109,6 +110,7 @@ class EndpointConfig(BaseModel):
             timeout=self.timeout,
             revision=self.revision,
             extra_body=self.extra_body,
+            endpoint_id=self.endpoint_id,
         )
 
     @classmethod

@@ -86,8 +86,9 @@ def read_usage(body: Mapping[str, Any]) -> Usage | None:
         ("usage", "prompt_tokens", "completion_tokens"),
         ("usage", "input_tokens", "output_tokens"),  # Anthropic
         ("meta_info", "prompt_tokens", "completion_tokens"),  # SGLang
+        (None, "tokens_evaluated", "tokens_predicted"),  # llama-server
     ):
-        found = body.get(block)
+        found = body if block is None else body.get(block)
         if not isinstance(found, Mapping) or prompt not in found:
             continue
         counts = [_count(found[prompt]), _count(found.get(completion) or 0)]

@@ -50,19 +50,25 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def with_retries(
-    make_call: Callable[[], Awaitable[T]], *, attempts: int = 6, seed: int = 0, base: float = 0.5
+    make_call: Callable[[], Awaitable[T]],
+    *,
+    attempts: int = 6,
+    seed: int = 0,
+    base: float = 0.5,
+    again: Callable[[ModelCallError], bool] = lambda _: True,
 ) -> T:
     """Await `make_call()` up to `attempts` times: exponential waits with full jitter.
 
     The server's own Retry-After is respected as a minimum. An unusable answer is asked for again
-    too: a sampling model may do better next time. A fatal error is raised at once.
+    too: a sampling model may do better next time. A fatal error is raised at once, and so is one
+    that `again` says no to.
     """
     jitter = random.Random(seed)
     for attempt in range(attempts):
         try:
             return await make_call()
         except ModelCallError as error:
-            if error.kind == "fatal" or attempt + 1 == attempts:
+            if error.kind == "fatal" or attempt + 1 == attempts or not again(error):
                 raise
             wait = jitter.uniform(0.0, min(30.0, base * 2.0**attempt))
             if isinstance(error, RetryableError) and error.retry_after is not None:

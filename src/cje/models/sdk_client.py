@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from cje.errors import require_extra
 from cje.models.bounded import ENCODINGS, bounds_hook
 from cje.models.call_errors import (
     BadOutputError,
+    FatalError,
     ModelCallError,
     RetryableError,
     error_from_status,
@@ -37,6 +38,7 @@ class SDKClient(ABC):
 
     module: str
     extra: str
+    models_path = "/models"
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -84,19 +86,61 @@ class SDKClient(ABC):
         """
         meter = current_meter() if billed else Meter()
         client = self._client()
-        where = f"{self.endpoint.label} {path.lstrip('/')}"
-        url = path
-        if path.startswith("//"):
-            url = str(client.base_url).rstrip("/").removesuffix("/v1") + path[1:]
         full = {**body, **(self.endpoint.extra_body or {})}
+        return await self._exchange(
+            lambda: client.post(self._below(path), cast_to=self._http.Response, body=full),
+            f"{self.endpoint.label} {path.lstrip('/')}", meter, self.endpoint.timeout,
+        )  # fmt: skip
+
+    async def models(self, *, within: float = 10.0) -> list[str]:
+        """The names in the server's own list of models (nothing is billed).
+
+        Raises
+        ------
+        FatalError
+            With status 404 where the server has no such list, or where base_url lacks ``/v1``
+            (reason ``missing_v1``).
+        """
+        path = self.models_path
+        try:
+            return _names(await self._get(path, within))
+        except FatalError as error:
+            if error.status != 404 or str(self.endpoint.url).endswith("/v1"):
+                raise
+            try:
+                _names(await self._get(f"/v1{path}", within))
+            except ModelCallError:
+                raise error from None
+        raise FatalError(
+            "base_url lacks /v1: the server answers below it", reason="missing_v1",
+            hint=f"set base_url: {self.endpoint.url}/v1",
+        )  # fmt: skip
+
+    async def _get(self, path: str, within: float) -> dict[str, JSON]:
+        client = self._client()
+        return await self._exchange(
+            lambda: client.get(path, cast_to=self._http.Response),
+            f"{self.endpoint.label} {path.lstrip('/')}", Meter(), within,
+        )  # fmt: skip
+
+    def _below(self, path: str) -> str:
+        """A path below the base URL, or with ``//`` in front an address below its root."""
+        if not path.startswith("//"):
+            return path
+        return str(self._client().base_url).rstrip("/").removesuffix("/v1") + path[1:]
+
+    async def _exchange(
+        self, send: Callable[[], Awaitable[Any]], where: str, meter: Meter, within: float
+    ) -> dict[str, JSON]:
+        """One request and its answer's JSON, within one clock."""
         meter.requests += 1
         try:
             # One clock for the whole call: the SDK's own timeout restarts with every byte.
-            async with asyncio.timeout(self.endpoint.timeout):
-                response = await client.post(url, cast_to=self._http.Response, body=full)
+            async with asyncio.timeout(within):
+                response = await send()
         except TimeoutError as error:
             meter.lost()
-            raise self._timed_out(where) from error
+            raise _timed_out(where, within) from error
         except UnicodeEncodeError as error:
             meter.requests -= 1
             raise BadOutputError(
@@ -115,7 +159,7 @@ class SDKClient(ABC):
 
     def _typed(self, error: Any, where: str) -> ModelCallError:
         if isinstance(error, self._sdk.APITimeoutError):
-            return self._timed_out(where)
+            return _timed_out(where, self.endpoint.timeout)
         if isinstance(error, self._sdk.APIStatusError):
             text = self._without_key(error.response.text)
             return error_from_status(error.status_code, error.response.headers, text, where=where)
@@ -138,12 +182,6 @@ class SDKClient(ABC):
         if self.endpoint.key_variable() is None:
             return text
         return text.replace(self.endpoint.read_key(), "[key]")
-
-    def _timed_out(self, where: str) -> RetryableError:
-        return RetryableError(
-            f"no complete answer within {self.endpoint.timeout:g} s", reason="timeout",
-            where=where, hint="raise timeout, or lower max_tokens",
-        )  # fmt: skip
 
     def _read_json(self, response: Any, where: str, meter: Meter) -> dict[str, JSON]:
         """The body as a JSON object; anything else is a broken body and may be asked for again."""
@@ -200,6 +238,21 @@ def _http_library(sdk: Any) -> ModuleType:
         if package.startswith("httpx"):
             return importlib.import_module(package)
     raise AssertionError("the SDK's client is not built on httpx")
+
+
+def _timed_out(where: str, within: float) -> RetryableError:
+    return RetryableError(
+        f"no complete answer within {within:g} s", reason="timeout",
+        where=where, hint="raise timeout, or lower max_tokens",
+    )  # fmt: skip
+
+
+def _names(body: Mapping[str, JSON]) -> list[str]:
+    """Model names of a list in OpenAI's form (Anthropic's is the same)."""
+    data = body.get("data")
+    if not isinstance(data, list):
+        raise FatalError("the server's list of models has another form", reason="no_list")
+    return [str(item["id"]) for item in data if isinstance(item, Mapping) and "id" in item]
 
 
 def _never_sent(error: BaseException) -> bool:

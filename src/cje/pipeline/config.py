@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from cje.judges import JudgeConfig
-from cje.pipeline.yaml_lines import load_yaml
+from cje.pipeline.yaml_lines import key_lines, load_yaml
 from cje.policies import PolicyConfig
 
 __all__ = [
@@ -175,6 +175,8 @@ class PipelineConfig(_Section):
     executor: Literal["local", "ray"] = "local"
     ray: RayConfig = RayConfig()
     durability: Literal["normal", "full"] = "normal"
+    _file: str = PrivateAttr("")
+    _lines: dict[str, int] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -221,6 +223,34 @@ class PipelineConfig(_Section):
         """Every policy: the logging policy, where there is one, and the targets."""
         first = () if self.logging_policy is None else (self.logging_policy,)
         return (*first, *self.target_policies)
+
+    def line_of(self, place: str) -> str:
+        """Where a section stands: file and line, or its dotted name for a configuration in code.
+
+        Examples
+        --------
+        >>> load_config("config.yaml").line_of("judge")  # doctest: +SKIP
+        'judge (config.yaml, line 12)'
+        """
+        line = self._lines.get(place)
+        return place if line is None else f"{place} ({self._file}, line {line})"
+
+    def place_of(self, policy: PolicyConfig) -> str:
+        """The section that describes a policy."""
+        names = [target.name for target in self.target_policies]
+        if policy.name in names:
+            return f"target_policies.{names.index(policy.name)}"
+        return "logging_policy"
+
+    def writers(self) -> list[tuple[str, PolicyConfig]]:
+        """The policies that write responses in this run, each with its place in the file."""
+        first = self.logging_policy is not None and self.dataset.response_field is None
+        made: list[tuple[str, PolicyConfig]] = []
+        if self.logging_policy is not None and (first or self.is_direct):
+            made.append(("logging_policy", self.logging_policy))
+        if self.is_direct or self.fresh_draws is not None:
+            made += [(self.place_of(policy), policy) for policy in self.target_policies]
+        return made
 
     def for_policy(self, index: int) -> PipelineConfig:
         """This run with only policy number `index` writing (a direct run).
@@ -270,6 +300,7 @@ def load_config(path: str | Path, **changes: Any) -> PipelineConfig:
         Top-level values to replace, such as ``executor="ray"``, and ``limit`` for a trial.
     """
     config = load_yaml(path, PipelineConfig)
+    config._file, config._lines = Path(path).name, key_lines(path)
     base = Path(path).resolve().parent
     limit = changes.pop("limit", None)
     dataset = config.dataset.model_copy(

@@ -42,6 +42,7 @@ from cje.pipeline.stages.calibration import (
     stored_models,
 )
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
+from cje.pipeline.stages.control_text import control_text_findings
 from cje.pipeline.stages.dataset import dataset_chunks, dataset_fingerprint, read_rows
 from cje.pipeline.stages.direct import estimate_direct
 from cje.pipeline.stages.estimation import PipelineResult, estimate
@@ -263,11 +264,13 @@ class CJEPipeline:
         name = f"servers {self._run_name(rows)}"
         note = self._store.note(name)
         if note is None:
-            found = require_servers(self.config)
+            found = require_servers(self.config, self._store, self._reporter.note)
             self._store.write_note(name, json.dumps([finding.to_dict() for finding in found]))
         else:
             found = [Finding.from_dict(data) for data in json.loads(note)]
-        self._findings += found
+        self._findings += [*found, *control_text_findings(rows, self.config)]
+        # Made now: its budget counts what the checks have spent.
+        self._executor = self._make_executor()
 
     def _run_name(self, dataset: RowStream) -> str:
         """Fingerprint of everything that decides the result."""
@@ -301,7 +304,7 @@ class CJEPipeline:
         return made
 
     def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:
-        assert self._executor is not None  # made when the folder was opened
+        assert self._executor is not None  # made once the servers were checked
         chunks = self._executor.run_stage(stage, rows)
         return self._finished(stage.name, stage.fingerprint, chunks, label)
 
@@ -344,7 +347,7 @@ class CJEPipeline:
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        """The lock, the store, the log and the executor, for the length of a run."""
+        """The lock, the store and the log, for the length of a run."""
         with WorkFolderLock(self.work_dir):
             self._store = CallStore(
                 self.work_dir / "store.sqlite", durability=self.config.durability
@@ -355,9 +358,13 @@ class CJEPipeline:
                     remove_leftovers(self.work_dir)
                     self._manifest = Manifest(self.work_dir, self.config)
                     self._events = EventLog(self.work_dir / "events.jsonl")
-                self._executor = executor = self._make_executor()
-                with _closing(self._reporter.close, self._events.close, executor.close):
+                with _closing(self._reporter.close, self._events.close, self._close_executor):
                     yield
+
+    def _close_executor(self) -> None:
+        if self._executor is not None:
+            self._executor.close()
+            self._executor = None
 
     def _make_executor(self) -> Executor:
         arguments = (self.config, self.work_dir, self._store, self._report, self._reporter.note)

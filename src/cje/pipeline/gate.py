@@ -122,6 +122,14 @@ class ProviderGate:
             if self._waiting:
                 self._waiting.popleft().set_result(None)
 
+    def waiting(self) -> str:
+        """Why no call goes out, where none does: a pause, in words."""
+        left = self._paused_until - asyncio.get_running_loop().time()
+        if left <= 0.0:
+            return f"{self.provider} is tried with one call" if self._trips else ""
+        why = f"failed {self._failures_in_a_row} calls in a row" if self._trips else "asked to wait"
+        return f"{self.provider} {why}, next call in {left:.0f} s"
+
     # -- inside --------------------------------------------------------------------------------
 
     def _has_place(self) -> bool:

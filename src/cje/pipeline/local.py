@@ -252,6 +252,7 @@ class LocalExecutor:
             # Policies of one provider share its gate: each gate counts once.
             concurrency=sum(self.engine.gate(p).in_flight for p in providers),
             cost=self.engine.budget.cost,
+            waiting="; ".join(filter(None, (self.engine.gate(p).waiting() for p in providers))),
         )
 
     def _rows_done(self, stage: CallStage, rows: RowStream, made: dict[int, Chunk]) -> int:

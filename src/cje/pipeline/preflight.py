@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import difflib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.running import SERVER
 from cje.judges import JudgeConfig
-from cje.models import Endpoint, run_sync
+from cje.models import Endpoint, ModelCallError, make_client, run_sync, with_retries
 from cje.pipeline.config import PipelineConfig
+from cje.pipeline.moved import repeat_answers
 from cje.pipeline.stages.base import IN_PROCESS
+from cje.pipeline.stages.oracle import make_oracle
+from cje.pipeline.store import CallStore
+from cje.pipeline.trials import NoStore, ask_all, trials
 from cje.policies import PolicyConfig, make_runner
 from cje.policies.probe import SAMPLING_HINT
 
 __all__ = ["Check", "check_keys", "check_scoring", "preflight", "require_servers"]
+
+# A server that is up lists its models at once, also while it is busy.
+_SECONDS_TO_LIST = 10.0
+_SECONDS_OF_SILENCE = 4.0
+# These list every model they serve and refuse any other name.
+_LISTS_ALL = ("vllm", "sglang")
+# These answer under any name.
+_ANY_NAME = ("llama-cpp", "llama-server", "tgi")
 
 
 @dataclass(frozen=True)
@@ -33,14 +50,52 @@ class Check:
         return f"{'ok   ' if self.ok else 'FAIL '}{self.what}: {said}"
 
 
-def preflight(config: PipelineConfig) -> list[Check]:
-    """Every check of a run, in the order in which the run would meet it."""
-    return [*check_keys(config), *check_scoring(config)]
+def preflight(
+    config: PipelineConfig,
+    store: CallStore | None = None,
+    notice: Callable[[str], None] = lambda _: None,
+) -> list[Check]:
+    """Every check of a run, in the order in which the run would meet it.
+
+    Where a server is down or a key is missing, the calls that would need it are not tried.
+
+    Parameters
+    ----------
+    store : CallStore, optional
+        Where the trial calls are counted and kept.
+    notice : callable
+        Receives a sentence when a check makes people wait.
+    """
+    checks = list(check_keys(config))
+    oracle = _check_oracle_source(config)
+    checks += oracle
+    if not all(check.ok for check in checks):
+        return checks
+    with _patience(notice, "waiting for the servers' lists of models"):
+        checks += check_servers(config)
+    if not all(check.ok for check in checks):
+        return checks
+    for policy in _scored_policies(config):
+        with _patience(notice, f"trying how {policy.name} can be scored"):
+            checks.append(_scoring(policy))
+    if not all(check.ok for check in checks):
+        return checks
+    with _patience(notice, "waiting for the first answer of each model"):
+        if store is not None:
+            checks += _check_moved(config, store)
+            if not all(check.ok for check in checks):
+                return checks
+        checks += _check_trials(config, NoStore() if store is None else store)
+    return checks
 
 
-def require_servers(config: PipelineConfig) -> list[Finding]:
+def require_servers(
+    config: PipelineConfig,
+    store: CallStore | None = None,
+    notice: Callable[[str], None] = lambda _: None,
+) -> list[Finding]:
     """Stop before anything is paid for if a check fails; what works with care is a finding."""
-    checks = preflight(config)
+    checks = preflight(config, store, notice)
     for check in checks:
         if not check.ok:
             raise CJEError(f"{check.what}: {check.says}", hint="`cje validate` shows every check")
@@ -49,6 +104,18 @@ def require_servers(config: PipelineConfig) -> list[Finding]:
         for check in checks
         for warning in check.warnings
     ]
+
+
+@contextmanager
+def _patience(notice: Callable[[str], None], what: str) -> Iterator[None]:
+    """Say what is waited for, where it takes longer than a few seconds."""
+    timer = threading.Timer(_SECONDS_OF_SILENCE, notice, [f"{what} ..."])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def check_keys(config: PipelineConfig) -> Iterator[Check]:
@@ -67,22 +134,136 @@ def check_keys(config: PipelineConfig) -> Iterator[Check]:
             yield Check(f"key for {where}", True, f"{variable} is set")
 
 
+def _check_oracle_source(config: PipelineConfig) -> list[Check]:
+    """Whether a table of labels can be read, or a labelling function imported."""
+    oracle = config.oracle_config
+    if oracle is None or oracle.source == "model":
+        return []
+    try:
+        make_oracle(oracle)
+    except CJEError as error:
+        return [Check("labels", False, str(error))]
+    return [Check("labels", True, f"source {oracle.source}")]
+
+
+# servers and model names -----------------------------------------------------------------------
+
+
+def check_servers(config: PipelineConfig) -> list[Check]:
+    """Whether each server answers, below the configured address and with the configured models."""
+    found: dict[tuple[str, str | None], list[str] | Check | None] = {}
+    checks: list[Check] = []
+    for where, endpoint in _endpoints(config):
+        server = (endpoint.provider, endpoint.url)
+        if server not in found:
+            found[server] = _listed(endpoint)
+            if isinstance(listed := found[server], Check):
+                checks.append(listed)
+        listed = found[server]
+        if isinstance(listed, list) and listed and endpoint.model not in listed:
+            checks.append(_unlisted(where, endpoint, listed))
+    return checks
+
+
+def _listed(endpoint: Endpoint) -> list[str] | Check | None:
+    """The server's model names, None where it has no list, or the check that failed."""
+    if endpoint.protocol == "azure":
+        return None  # it lists what could be deployed, not what is
+
+    async def ask() -> list[str]:
+        client = make_client(endpoint)
+        try:
+            return await with_retries(
+                lambda: client.models(within=min(endpoint.timeout, _SECONDS_TO_LIST)),
+                attempts=3, base=0.3, again=lambda error: error.reason != "timeout",
+            )  # fmt: skip
+        finally:
+            await client.aclose()
+
+    what = f"server {endpoint.provider} at {endpoint.url or 'its usual address'}"
+    try:
+        return run_sync(ask())
+    except ModelCallError as error:
+        if error.reason in ("connection", "timeout", "missing_v1", "redirect", "content_type"):
+            return Check(what, False, str(error))
+        if error.status in (401, 403):
+            return Check(what, False, str(error))
+        return None  # it has no such list: the first call says more
+
+
+def _unlisted(where: str, endpoint: Endpoint, listed: Sequence[str]) -> Check:
+    close = difflib.get_close_matches(endpoint.model, listed, n=1, cutoff=0.5)
+    known = f"did you mean '{close[0]}'?" if close else f"it lists: {', '.join(listed[:8])}"
+    said = f"the server does not list the model '{endpoint.model}'; {known}"
+    what = f"model of {where}"
+    if endpoint.provider in _LISTS_ALL:
+        return Check(what, False, said)
+    if endpoint.provider in _ANY_NAME:
+        return Check(what, True, "this server answers under any name")
+    return Check(what, True, "to be tried", (said,))
+
+
+# calls -----------------------------------------------------------------------------------------
+
+
+def _check_trials(config: PipelineConfig, store: Any) -> list[Check]:
+    """One call each to the judge, the oracle and every policy that writes; answers are read."""
+    made = trials(config)
+    if not made:
+        return []
+    asking = ask_all(made, config, store)
+    # A store of calls belongs to the thread that opened it.
+    ended = run_sync(asking) if isinstance(store, NoStore) else asyncio.run(asking)
+    checks = []
+    for trial, end in zip(made, ended, strict=True):
+        place = trial.request.recipe.place
+        if isinstance(end, Exception):
+            if not isinstance(end, ModelCallError):
+                raise end
+            checks.append(Check(trial.what, False, f"{end} [{config.line_of(place)}]"))
+        elif end.reason is not None:
+            said = f"its answer to a test question is unusable: {end.message}"
+            checks.append(Check(trial.what, False, f"{said} [{config.line_of(place)}]"))
+        else:
+            checks.append(Check(trial.what, True, "answers"))
+    return checks
+
+
+def _check_moved(config: PipelineConfig, store: CallStore) -> list[Check]:
+    """Servers with an `endpoint_id`: the stored answers hold only if one is repeated."""
+    asked = [
+        (part.endpoint_record(), _is_chat(part), config.line_of(where))
+        for where, part in _parts(config)
+    ]
+    return [
+        Check(f"server {found.endpoint.endpoint_id}", found.ok, found.says)
+        for found in repeat_answers(config, asked, store)
+    ]
+
+
+def _is_chat(part: PolicyConfig | JudgeConfig) -> bool:
+    return isinstance(part, JudgeConfig) or part.endpoint == "chat"
+
+
 def check_scoring(config: PipelineConfig) -> Iterator[Check]:
     """Whether every policy's server can score a given response (teacher forcing)."""
+    for policy in _scored_policies(config):
+        yield _scoring(policy)
+
+
+def _scored_policies(config: PipelineConfig) -> list[PolicyConfig]:
     if config.is_direct:
-        return
+        return []
     policies = list(config.target_policies)
     if config.logging_policy is not None and config.target_policy.rescore_logging:
         policies.insert(0, config.logging_policy)
-    for policy in policies:
-        what = f"scoring under {policy.name}"
-        if policy.provider in IN_PROCESS:
-            yield Check(what, True, "exact, in this process")
-            continue
-        yield _probe(what, policy)
+    return policies
 
 
-def _probe(what: str, policy: PolicyConfig) -> Check:
+def _scoring(policy: PolicyConfig) -> Check:
+    what = f"scoring under {policy.name}"
+    if policy.provider in IN_PROCESS or policy.is_local:
+        return Check(what, True, "exact, in this process")
     runner = make_runner(policy)
 
     async def look() -> Check:
@@ -103,12 +284,19 @@ def _probe(what: str, policy: PolicyConfig) -> Check:
 
 
 def _endpoints(config: PipelineConfig) -> Iterator[tuple[str, Endpoint]]:
+    for where, part in _parts(config):
+        yield where, part.endpoint_record()
+
+
+def _parts(config: PipelineConfig) -> Iterator[tuple[str, PolicyConfig | JudgeConfig]]:
+    """Every model behind a server, with its place in the file."""
+    oracle = None if config.oracle_config is None else config.oracle_config.judge
     parts: list[tuple[str, PolicyConfig | JudgeConfig | None]] = [
         ("logging_policy", config.logging_policy),
         ("judge", config.judge),
-        ("oracle_config", None if config.oracle_config is None else config.oracle_config.judge),
-        *((f"target policy {policy.name}", policy) for policy in config.target_policies),
+        ("oracle_config.judge", oracle),
+        *((config.place_of(policy), policy) for policy in config.target_policies),
     ]
     for where, part in parts:
-        if part is not None and part.provider not in IN_PROCESS:
-            yield where, part.endpoint_record()
+        if part is not None and part.provider not in IN_PROCESS and not part.is_local:
+            yield where, part

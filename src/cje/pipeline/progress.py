@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from cje.terminal import console as safe_console
 from cje.terminal import safe
+
+_SILENT_SECONDS = 10.0
 
 __all__ = [
     "BarProgress",
@@ -36,6 +38,7 @@ class Moment:
     retries: int
     concurrency: int
     cost: float
+    waiting: str = ""  # what holds all calls up, where something does
 
     def text(self, seconds: float) -> str:
         """Rate, errors and cost as text."""
@@ -49,6 +52,8 @@ class Moment:
             parts.append(f"{self.concurrency} at once")
         if self.cost:
             parts.append(f"cost {self.cost:.4f}")
+        if self.waiting:
+            parts.append(self.waiting)
         return ", ".join(parts)
 
 
@@ -69,6 +74,33 @@ class TokenMoment(Moment):
         if self.failed:
             parts.append(f"{self.failed} errors")
         return ", ".join(parts)
+
+
+class TimeLeft:
+    """How long a stage still takes; no guess while nothing moves.
+
+    Parameters
+    ----------
+    began : float
+        When the stage began, in seconds.
+    """
+
+    def __init__(self, began: float) -> None:
+        self._began = self._moved = began
+        self._answered = 0
+
+    def text(self, moment: Moment, now: float) -> str:
+        """``about 20 s left``, or for how long no answer has come."""
+        answered = moment.finished + moment.reused + moment.failed + moment.rows
+        if answered != self._answered:
+            self._answered, self._moved = answered, now
+        silent = now - self._moved
+        if moment.waiting or silent > _SILENT_SECONDS:
+            return f"no answer for {silent:.0f} s" if silent >= 1.0 else "waiting"
+        if not moment.rows:
+            return ""
+        left = (now - self._began) * (moment.total - moment.rows) / moment.rows
+        return f"about {left:.0f} s left"
 
 
 class Reporter(Protocol):
@@ -98,20 +130,21 @@ class LineProgress:
         self._stream = stream or sys.stderr
         self._every = every
         self._began = self._last = 0.0
+        self._left = TimeLeft(0.0)
 
     def start(self, stage: str, total: int) -> None:
         self._began = self._last = time.monotonic()
+        self._left = TimeLeft(self._began)
         self._say(f"{stage}: {total} rows")
 
     def update(self, stage: str, moment: Moment) -> None:
         now = time.monotonic()
+        left = self._left.text(moment, now)
         if now - self._last < self._every:
             return
         self._last = now
-        seconds = now - self._began
-        left = seconds * (moment.total - moment.rows) / moment.rows if moment.rows else None
-        eta = "" if left is None else f", about {left:.0f} s left"
-        self._say(f"{stage}: {moment.rows}/{moment.total} rows, {moment.text(seconds)}{eta}")
+        said = [f"{moment.rows}/{moment.total} rows", moment.text(now - self._began), left]
+        self._say(f"{stage}: {', '.join(part for part in said if part)}")
 
     def done(self, stage: str, note: str) -> None:
         self._say(f"{stage}: done in {time.monotonic() - self._began:.1f} s, {note}")
@@ -134,28 +167,31 @@ class BarProgress:
             TextColumn("{task.description:<15}"),
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             TextColumn("{task.fields[note]}", markup=False),
             console=console or safe_console(stderr=True),
         )
         self._tasks: dict[str, TaskID] = {}
         self._began = 0.0
+        self._left = TimeLeft(0.0)
         self._progress.start()
 
     def start(self, stage: str, total: int) -> None:
         self._began = time.monotonic()
-        self._tasks[stage] = self._progress.add_task(safe(stage), total=total, note="")
+        self._left = TimeLeft(self._began)
+        self._tasks[stage] = self._progress.add_task(safe(stage), total=total, note="", left="")
 
     def update(self, stage: str, moment: Moment) -> None:
-        note = moment.text(time.monotonic() - self._began)
+        now = time.monotonic()
         self._progress.update(
-            self._tasks[stage], completed=moment.rows, total=moment.total, note=note
-        )
+            self._tasks[stage], completed=moment.rows, total=moment.total,
+            note=moment.text(now - self._began), left=self._left.text(moment, now),
+        )  # fmt: skip
 
     def done(self, stage: str, note: str) -> None:
         task = self._tasks[stage]
         total = self._progress.tasks[self._progress.task_ids.index(task)].total
-        self._progress.update(task, completed=total, note=note)
+        self._progress.update(task, completed=total, note=note, left="")
 
     def note(self, text: str) -> None:
         self._progress.console.print(safe(text))

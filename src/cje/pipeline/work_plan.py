@@ -18,6 +18,7 @@ from cje.pipeline.stages.calls import make_call_stage
 from cje.pipeline.stages.dataset import count_rows, dataset_chunks, dataset_fingerprint, read_rows
 from cje.pipeline.stages.oracle import slice_fingerprint
 from cje.pipeline.store import CallStore, RecipeTotals
+from cje.pipeline.trials import trials
 
 __all__ = ["RunPlan", "StagePlan", "make_plan"]
 
@@ -89,8 +90,30 @@ class _Planner:
         self._totals = [] if store is None else store.totals()
 
     def plan(self) -> RunPlan:
-        if self._config.is_direct:
-            return self._plan_direct()
+        plan = self._plan_direct() if self._config.is_direct else self._plan_logged()
+        return replace(plan, stages=(*self._checks(), *plan.stages))
+
+    def _checks(self) -> Iterator[StagePlan]:
+        """One call to each model that writes, judges or labels, before anything else."""
+        made = trials(self._config)
+        if not made:
+            return
+        keys = [trial.request.key for trial in made]
+        done = 0 if self._store is None else self._store.count_known(keys)
+        cost = sum(
+            trial.request.recipe.price.of(
+                TEMPLATE_TOKENS, trial.request.recipe.max_completion_tokens
+            )
+            for trial in made
+        )
+        todo = len(made) - done
+        completion = sum(trial.request.recipe.max_completion_tokens for trial in made)
+        share = todo / len(made)
+        yield StagePlan(
+            "check", len(made), done, True, todo * TEMPLATE_TOKENS, completion * share, cost * share
+        )
+
+    def _plan_logged(self) -> RunPlan:
         stream = self._dataset()
         rows = count_rows(self._config.dataset) if stream is None else len(stream)
         plans = self._stages(("logging_policy", "judge", "oracle", "target_policy"), stream, rows)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from cje.errors import CJEError
 from cje.models.secrets import looks_secret
 
-__all__ = ["load_yaml"]
+__all__ = ["key_lines", "load_yaml"]
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -30,6 +30,12 @@ def load_yaml(path: str | Path, model: type[M]) -> M:
     except (OSError, ValueError) as error:
         raise CJEError(f"the configuration cannot be read: {error}", where=str(path)) from error
     return parse_yaml(text, model, name=str(path))
+
+
+def key_lines(path: str | Path) -> dict[str, int]:
+    """The line of every key and item of a file that `load_yaml` has read, by dotted name."""
+    node = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    return {".".join(map(str, place)): line for place, line in _lines(node, (), str(path))}
 
 
 def parse_yaml(text: str, model: type[M], *, name: str = "config") -> M:

@@ -8,35 +8,23 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from cje.errors import CJEError
 from cje.models import (
     JSON,
     BadOutputError,
     Completion,
     FatalError,
     ModelCallError,
-    Usage,
     make_client,
     run_sync,
 )
-from cje.models.metering import read_usage
 from cje.policies.answers import Ending, Generation, LogProb
-from cje.policies.config import PolicyConfig, ScoringForm, render_prompt
-from cje.policies.event import refuse_control_text, refuse_inside_token, scored_event
+from cje.policies.config import UNTRUNCATED, PolicyConfig, render_prompt
+from cje.policies.event import refuse_control_text, scored_event
 from cje.policies.probe import PROBE_CONTEXT, SAMPLING_HINT, Capability, probe, sampling_effect
-from cje.policies.scored_tokens import (
-    ROUNDING,
-    SENTINEL,
-    ScoredToken,
-    Span,
-    find_response,
-    read_scored,
-    sum_span,
-)
+from cje.policies.scored_tokens import ROUNDING, SENTINEL
+from cje.policies.scorer import Scorer
 
 __all__ = ["APIPolicyRunner"]
-
-_MOST_TOKENISED = 4096  # prompts whose ids are kept: every response to one is scored after it
 
 
 class APIPolicyRunner:
@@ -57,8 +45,7 @@ class APIPolicyRunner:
         self.client: Any = make_client(self.config.endpoint_record())
         self._capability: Capability | None = None
         self._probing: asyncio.Task[Capability] | None = None
-        self._tokenizes = True
-        self._tokenised: dict[tuple[str, bool], list[int]] = {}
+        self.scorer = Scorer(self.config, self.client)
 
     # generating ---------------------------------------------------------------------------------
 
@@ -75,6 +62,7 @@ class APIPolicyRunner:
             "max_tokens": config.max_tokens,
             **changes,
         }
+        parameters = {**UNTRUNCATED.get(config.provider, {}), **parameters}
         if config.provider == "vllm":
             parameters["return_token_ids"] = True
         if config.provider == "anthropic":
@@ -105,7 +93,12 @@ class APIPolicyRunner:
         ending, end_text = await self._ending(answer)
         # Where the ids hold the end and there is one log-prob per id, the sum holds it too.
         ids = answer.token_ids
-        counted = ending == "given" and ids is not None and len(values or ()) == len(ids)
+        counted = ids is not None and len(values or ()) == len(ids)
+        if counted and ids and ending == "eos" and eos:
+            end = await self.scorer.tokenizer.ids(eos, specials=False)
+            counted = bool(end) and list(ids[-len(end or ()) :]) == end
+        else:
+            counted = counted and ending == "given"
         return Generation(
             text=text,
             finish_reason=answer.finish_reason,
@@ -130,7 +123,7 @@ class APIPolicyRunner:
         if "stop" in (self.config.extra_body or {}) and self.provider != "vllm":
             return "unknown", None  # a stop string, or the end: this server does not say which
         if ids and eos:
-            end = await self.atokenise(eos, specials=False)
+            end = await self.scorer.tokenizer.ids(eos, specials=False)
             if end is not None and list(ids[-len(end) :]) != end and self.provider == "vllm":
                 return "given", None  # vLLM's ids hold the end token, and it is not the usual one
         return "eos", None
@@ -182,17 +175,19 @@ class APIPolicyRunner:
             self.config.eos_text, token_ids=token_ids, complete=complete, ending=ending,
             end_text=end_text,
         )  # fmt: skip
+        scorer, form = self.scorer, capability.form
         if token_ids is not None and event.by_ids:
-            by_ids = await self._score_ids(capability.form, prompt, token_ids, event.end)
-            if by_ids is not None:
-                return by_ids
+            scored = await scorer.ids(form, prompt, response, token_ids, event.end)
+            if scored is not None:
+                return scorer.log_prob(scored)
             if event.ending == "given":
                 raise BadOutputError(
                     "the response ends with a token that only its ids hold, and the server does "
                     "not score ids", reason="unknown_end",
                 )  # fmt: skip
-        refuse_control_text(self.config, response)
-        return await self._score_text(capability.form, prompt, prompt + response + event.end)
+        if form != "llama_server":  # it is told to write plain text
+            refuse_control_text(self.config, response)
+        return scorer.log_prob(await scorer.text(form, prompt, response, event.end))
 
     def log_prob(self, context: str, response: str) -> float:
         """`alog_prob` for synchronous code."""
@@ -201,87 +196,6 @@ class APIPolicyRunner:
     def _teacher_forcing_logprob(self, context: str, response: str) -> float:
         """The founding document's name for `log_prob`."""
         return run_sync(self.alog_prob(context, response)).value
-
-    async def ascore_tokens(
-        self, form: ScoringForm, sent: str | Sequence[int], **changes: JSON
-    ) -> tuple[list[ScoredToken], dict[str, JSON]]:
-        """One scoring call in a given form: the prompt's tokens, and the raw answer."""
-        path, body = scoring_request(self.config, form, sent)
-        body.update(changes)
-        if form in ("sglang", "tgi"):
-            answer = await self.client.post(path, body)
-        else:
-            answer = await self.client.complete_raw(sent, **body)
-        return read_scored(form, answer, sent), answer
-
-    async def _score_text(self, form: ScoringForm, prompt: str, full: str) -> LogProb:
-        tokens, answer = await self.ascore_tokens(form, full)
-        return self._sum(tokens, await self.alocate(tokens, prompt, full), answer)
-
-    async def alocate(self, tokens: Sequence[ScoredToken], prompt: str, full: str) -> Span:
-        """The response among the scored tokens: by their texts, else by the tokeniser's ids."""
-        try:
-            return find_response(tokens, prompt, full)
-        except BadOutputError as error:
-            if error.reason != "boundary_unknown":
-                raise
-            before, whole = await asyncio.gather(self.atokenise(prompt), self.atokenise(full))
-            if before is None or whole is None:
-                raise
-        return find_response(tokens, prompt, full, prompt_ids=before, full_ids=whole)
-
-    async def _score_ids(
-        self, form: ScoringForm, prompt: str, token_ids: Sequence[int], eos: str
-    ) -> LogProb | None:
-        """Score logged token ids themselves; None where the server cannot take or make them."""
-        if form == "tgi":  # it takes text only
-            return None
-        before = await self.atokenise(prompt)
-        if before is None:
-            return None
-        ids = list(token_ids)
-        if eos:
-            end = await self.atokenise(eos, specials=False)
-            if end and ids[-len(end) :] != end:
-                ids += end
-        if not ids:
-            raise BadOutputError("the response has no tokens", reason="empty_response")
-        sent = before + ids
-        tokens, answer = await self.ascore_tokens(form, sent)
-        if len(tokens) != len(sent) or any(
-            token.id is not None and token.id != i for token, i in zip(tokens, sent, strict=True)
-        ):
-            raise BadOutputError(
-                f"sent {len(sent)} token ids, got {len(tokens)} others back",
-                reason="length_mismatch",
-            )
-        return self._sum(tokens, Span(len(before), len(sent), "token_ids"), answer)
-
-    def _sum(self, tokens: list[ScoredToken], span: Span, answer: Mapping[str, JSON]) -> LogProb:
-        refuse_inside_token(self.config, span)
-        value = sum_span(tokens, span)
-        return LogProb(value, span.stop - span.start, span.boundary, _usage(answer, tokens))
-
-    async def atokenise(self, text: str, *, specials: bool = True) -> list[int] | None:
-        """Token ids from the server's own tokeniser, or None where it has no such route."""
-        if not self._tokenizes:
-            return None
-        if (text, specials) in self._tokenised:
-            return list(self._tokenised[text, specials])
-        add = specials if self.config.bos is None else specials and self.config.bos
-        body = {"model": self.config.model, "prompt": text, "add_special_tokens": add}
-        try:
-            answer = await self.client.post("//tokenize", body, billed=False)
-        except FatalError:
-            self._tokenizes = False
-            return None
-        ids = answer.get("tokens")
-        if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):
-            raise BadOutputError("the tokeniser's answer has no ids", reason="broken_tokenise")
-        if len(self._tokenised) >= _MOST_TOKENISED:
-            self._tokenised.pop(next(iter(self._tokenised)))
-        self._tokenised[text, specials] = ids
-        return list(ids)
 
     # what the server can do ---------------------------------------------------------------------
 
@@ -328,46 +242,3 @@ class APIPolicyRunner:
 
     async def aclose(self) -> None:
         await self.client.aclose()
-
-
-def scoring_request(
-    config: PolicyConfig, form: ScoringForm, sent: str | Sequence[int]
-) -> tuple[str, dict[str, JSON]]:
-    """Path and body of one scoring call.
-
-    Every form asks for the sampling distribution (temperature, top-p); the probe finds out whether
-    the server listens.
-    """
-    sampling = {"temperature": config.temperature, "top_p": config.top_p}
-    if form in ("echo0", "echo1"):
-        # logprobs=1, not 0: SGLang ignores the prompt's log-probs at 0.
-        body = {"echo": True, "logprobs": 1, "max_tokens": int(form[-1]), **sampling}
-    elif form == "prompt_logprobs":
-        body = {"prompt_logprobs": 0, "max_tokens": 1, **sampling}
-    elif form == "sglang":
-        field = {"text": sent} if isinstance(sent, str) else {"input_ids": list(sent)}
-        return "//generate", {
-            **field,
-            "sampling_params": {"max_new_tokens": 0, **sampling},
-            "return_logprob": True,
-            "logprob_start_len": 0,
-            "return_text_in_logprobs": True,
-            "temp_scaled_logprobs": config.temperature != 1.0,
-            "top_p_normalized_logprobs": config.top_p != 1.0,
-        }
-    else:
-        if not isinstance(sent, str):
-            raise CJEError("TGI takes text, not token ids")
-        return "//generate", {
-            "inputs": sent,
-            "parameters": {"decoder_input_details": True, "details": True, "max_new_tokens": 1},
-        }
-    if config.bos is not None:
-        body["add_special_tokens"] = config.bos
-    return "/completions", body
-
-
-def _usage(answer: Mapping[str, JSON], tokens: Sequence[ScoredToken]) -> Usage:
-    """Tokens of a scoring call; the prompt's are counted where the server does not say."""
-    usage = read_usage(answer)
-    return usage if usage is not None and usage.prompt_tokens else Usage(len(tokens), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,15 +16,39 @@ from cje.models.call_errors import BadOutputError
 from cje.models.endpoint_config import EndpointConfig
 from cje.terminal import safe
 
-__all__ = ["PolicyConfig", "ScoringForm", "render_prompt"]
+__all__ = ["ANY_CONTROL_TEXT", "UNTRUNCATED", "PolicyConfig", "ScoringForm", "render_prompt"]
 
-ScoringForm = Literal["echo0", "echo1", "prompt_logprobs", "sglang", "tgi"]
+ScoringForm = Literal["echo0", "echo1", "prompt_logprobs", "sglang", "tgi", "llama_server"]
 #: End-of-turn text of the templates we ship: what a complete response is followed by.
 _TEMPLATE_EOS = {"raw": None, "chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
 
 
+#: What servers cut from the distribution by themselves, switched off: llama.cpp keeps 40 tokens and
+#: drops unlikely ones, vLLM and SGLang take the model's own `generation_config.json`.
+UNTRUNCATED: Mapping[str, Mapping[str, Any]] = {
+    "vllm": {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
+    "sglang": {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0},
+    "llama-cpp": {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
+    "llama-server": {"top_k": 0, "min_p": 0.0, "typical_p": 1.0, "repeat_penalty": 1.0},
+}
+# Settings of `extra_body` that change what is sampled and not what is scored.
+_DISTORTING = (
+    "top_k", "min_p", "typical_p", "top_n_sigma", "xtc_probability", "dry_multiplier", "mirostat",
+    "mirostat_mode", "repetition_penalty", "repeat_penalty", "frequency_penalty",
+    "presence_penalty", "logit_bias", "min_tokens", "ignore_eos", "bad_words", "samplers",
+    "guided_json", "guided_regex", "guided_choice", "guided_grammar", "grammar", "json_schema",
+    "structured_outputs", "response_format",
+)  # fmt: skip
+_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "top_k": (0, -1), "typical_p": (1,), "repetition_penalty": (1,), "repeat_penalty": (1,),
+}  # fmt: skip
+
 #: How the templates we ship write control tokens.
 _CONTROL = re.compile(r"<\|[A-Za-z0-9_]+\|>")
+
+
+#: How common templates write control tokens, whatever the policy's own template.
+ANY_CONTROL_TEXT = r"<\|[A-Za-z0-9_]+\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>"
 
 
 class PolicyConfig(EndpointConfig):
@@ -98,6 +123,14 @@ class PolicyConfig(EndpointConfig):
             return self.eos_text
         found = _CONTROL.search(response) if self.template in ("chatml", "llama3") else None
         return None if found is None else found[0]
+
+    def distorting_settings(self) -> list[str]:
+        """Settings of `extra_body` that make the sampled distribution another than the scored."""
+        return [
+            f"{name} {value!r}"
+            for name, value in (self.extra_body or {}).items()
+            if name in _DISTORTING and value and value not in _NEUTRAL.get(name, ())
+        ]
 
     def same_distribution(self, other: PolicyConfig) -> bool:
         """Whether two configs describe the same policy (an A/A check), whatever their names."""

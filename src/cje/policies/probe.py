@@ -37,8 +37,11 @@ SAMPLING_HINT = (
     "process, which know the sampling distribution"
 )
 # One token before none: asked for no token, llama-cpp-python writes to the end of its context.
-_FORMS: tuple[ScoringForm, ...] = ("echo1", "echo0", "prompt_logprobs", "sglang", "tgi")
+_FORMS: tuple[ScoringForm, ...] = (
+    "echo1", "echo0", "prompt_logprobs", "sglang", "tgi", "llama_server",
+)  # fmt: skip
 _FIRST: dict[str, tuple[ScoringForm, ...]] = {
+    "llama-server": ("llama_server",),
     "vllm": ("prompt_logprobs",),
     "sglang": ("sglang",),
     "tgi": ("tgi",),
@@ -130,7 +133,9 @@ def _says_no(error: ModelCallError, *, answered: bool) -> bool:
 
 async def _patiently(step: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """A server that stumbles once must not be taken for one that cannot score."""
-    return await with_retries(partial(step, *arguments), attempts=4, base=0.2)
+    return await with_retries(
+        partial(step, *arguments), attempts=4, base=0.2, again=lambda e: e.reason != "timeout"
+    )
 
 
 @dataclass(frozen=True)
@@ -209,7 +214,7 @@ async def _try_texts(runner: APIPolicyRunner, form: ScoringForm) -> list[str]:
     prompt = render_prompt(runner.config, PROBE_CONTEXT)
     eos = runner.config.eos_text
     if eos:
-        await _found(runner, form, prompt, _TEXTS[0] + eos)
+        await _found(runner, form, prompt, _TEXTS[0], eos)
     lost = []
     for text in _TEXTS[1:]:
         try:
@@ -221,9 +226,11 @@ async def _try_texts(runner: APIPolicyRunner, form: ScoringForm) -> list[str]:
     return [f"responses such as {', '.join(lost)} cannot be scored: they become error rows"]
 
 
-async def _found(runner: APIPolicyRunner, form: ScoringForm, prompt: str, text: str) -> None:
+async def _found(
+    runner: APIPolicyRunner, form: ScoringForm, prompt: str, text: str, eos: str = ""
+) -> None:
     try:
-        await _patiently(_scored, runner, form, prompt, text)
+        await _patiently(_scored, runner, form, prompt, text, eos)
     except BadOutputError as error:
         # A model may give no probability to our text: it was found all the same.
         if error.reason not in ("sentinel_logprob", "non_finite_logprob"):
@@ -231,14 +238,13 @@ async def _found(runner: APIPolicyRunner, form: ScoringForm, prompt: str, text: 
 
 
 async def _scored(
-    runner: APIPolicyRunner, form: ScoringForm, prompt: str, text: str
+    runner: APIPolicyRunner, form: ScoringForm, prompt: str, text: str, eos: str = ""
 ) -> tuple[float, Span]:
-    """Log-prob of `text` after `prompt` at temperature 1, and where it was found."""
-    full = prompt + text
-    tokens, _ = await runner.ascore_tokens(form, full, **_sampled(form))
-    _check_shape(tokens, full)
-    span = await runner.alocate(tokens, prompt, full)
-    return sum_span(tokens, span), span
+    """Log-prob of `text` and its end after `prompt` at temperature 1, and where it was found."""
+    scored = await runner.scorer.text(form, prompt, text, eos, **_sampled(form))
+    if form != "llama_server":  # it scores no token of the prompt
+        _check_shape(scored.tokens)
+    return sum_span(scored.tokens, scored.span), scored.span
 
 
 def _sampled(form: ScoringForm, temperature: float = 1.0, top_p: float = 1.0) -> dict[str, JSON]:
@@ -250,11 +256,13 @@ def _sampled(form: ScoringForm, temperature: float = 1.0, top_p: float = 1.0) ->
             "temp_scaled_logprobs": temperature != 1.0,
             "top_p_normalized_logprobs": top_p != 1.0,
         }
-    return {} if form == "tgi" else {"temperature": temperature, "top_p": top_p}
+    if form in ("tgi", "llama_server"):  # they report the model's own probabilities
+        return {}
+    return {"temperature": temperature, "top_p": top_p}
 
 
-def _check_shape(tokens: list[ScoredToken], full: str) -> None:
-    """Entries equal the prompt's tokens, the first is null and no other is."""
+def _check_shape(tokens: list[ScoredToken]) -> None:
+    """The first token's log-prob is null and no other is."""
     if len(tokens) < 2:
         raise BadOutputError(f"{len(tokens)} scored tokens for a text", reason="missing_logprobs")
     if tokens[0].logprob is not None and tokens[0].text not in ("", "<s>", "<|begin_of_text|>"):
@@ -264,11 +272,6 @@ def _check_shape(tokens: list[ScoredToken], full: str) -> None:
         )
     if any(token.logprob is None for token in tokens[1:]):
         raise BadOutputError("log-probs are missing in the middle", reason="missing_logprobs")
-    texts = [token.text for token in tokens[1:]]
-    if all(text is not None for text in texts):
-        tail = "".join(str(text) for text in texts)
-        if "\ufffd" not in tail and not full.endswith(tail):
-            raise BadOutputError("its tokens are not the text's tokens", reason="length_mismatch")
 
 
 async def sampling_effect(runner: APIPolicyRunner, found: Capability, prompt: str) -> Capability:
@@ -279,21 +282,20 @@ async def sampling_effect(runner: APIPolicyRunner, found: Capability, prompt: st
     """
     wanted = {"temperature": runner.config.temperature, "top_p": runner.config.top_p}
     asked = {name: value for name, value in wanted.items() if value != 1.0}
-    if not asked or found.form is None:
+    ignored = runner.config.distorting_settings()
+    if found.form is None or not (asked or ignored):
         return found
-    form, full = found.form, prompt + _TEXTS[0]
-    plain, _ = await _patiently(partial(runner.ascore_tokens, form, full, **_sampled(form)))
-    ignored = []
+    score = partial(runner.scorer.text, found.form, prompt, _TEXTS[0])
+    plain = await _patiently(partial(score, **_sampled(found.form)))
     for name, value in asked.items():
-        changes = _sampled(form, **{name: value})
-        changed, _ = await _patiently(partial(runner.ascore_tokens, form, full, **changes))
-        if not _differ(changed, plain):
+        changed = await _patiently(partial(score, **_sampled(found.form, **{name: value})))
+        if not _differ(changed.tokens, plain.tokens):
             ignored.append(f"{name} {value:g}")
     if not ignored:
         return replace(found, scores_sampling_distribution=True)
     warning = (
-        f"the server samples at {' and '.join(ignored)} but scores as if it were 1: its log-probs "
-        "are not those of this policy"
+        f"the server samples at {' and '.join(ignored)} but scores the model's own distribution: "
+        "its log-probs are not those of this policy"
     )
     return replace(found, warnings=(*found.warnings, warning), scores_sampling_distribution=False)
 

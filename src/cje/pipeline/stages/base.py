@@ -108,9 +108,12 @@ class CallStage(ABC):
         *,
         model: str | None,
         max_tokens: int,
+        place: str,
         inline: bool | None = None,
     ) -> Recipe:
         """One kind of call of this stage, at its model's price.
+
+        `place` is the section of the configuration that describes the model.
 
         It is made in place (`inline`) where the provider is a function of this process, unless
         the stage knows better.
@@ -123,6 +126,7 @@ class CallStage(ABC):
             Price(price.prompt_per_million, price.completion_per_million),
             max_tokens,
             provider in IN_PROCESS if inline is None else inline,
+            self.config.line_of(place),
         )
 
     async def close(self) -> None:  # noqa: B027 - a stage without connections has nothing to close

@@ -38,6 +38,7 @@ class JudgeStage(CallStage):
             ask,
             model=config.judge.model,
             max_tokens=config.judge.max_tokens,
+            place="judge",
         )
 
     @property

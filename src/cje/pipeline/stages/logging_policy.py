@@ -43,6 +43,7 @@ class LoggingPolicyStage(CallStage):
                 generate,
                 model=policy.model,
                 max_tokens=policy.max_tokens,
+                place=config.place_of(policy),
             )
 
     @property

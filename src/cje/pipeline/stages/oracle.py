@@ -71,6 +71,7 @@ class OracleStage(CallStage):
             label,
             model=None if judge is None else judge.model,
             max_tokens=0 if judge is None else judge.max_tokens,
+            place="oracle_config" if judge is None else "oracle_config.judge",
             inline=provider in ("csv", "offline"),  # a function may be a coroutine that waits
         )
 

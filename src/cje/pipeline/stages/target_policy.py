@@ -64,8 +64,9 @@ class TeacherForcing(CallStage):
             return await runner.alog_prob(context, response, **request.extra)
 
         return self.make_recipe(
-            runner.identity(), runner.provider, score, model=policy.model, max_tokens=1
-        )
+            runner.identity(), runner.provider, score, model=policy.model, max_tokens=1,
+            place=self.config.place_of(policy),
+        )  # fmt: skip
 
     @property
     def recipes(self) -> Sequence[Recipe]:
