@@ -5,7 +5,7 @@
 `studies.stress_direct` and `studies.stress_offpolicy` hold the cells (``CELLS``). A cell passes
 where 95% intervals cover 93.5-96.5% (rare binary labels: at least 93.5%) at 1.15 times the width of
 an oracle (the t interval with the estimator's true standard deviation; binary labels:
-Clopper-Pearson's interval of the labels alone), or where the value is refused or a finding names the
+Clopper-Pearson of the labels alone), or where the value is refused or a finding names the
 cause. Seeds start where no development looked. Writes `docs/methods/img/stress.png`.
 """
 

@@ -26,7 +26,7 @@ def best_of(influence: InfluenceEstimate, **options: object):
 def test_a_borrowed_policy_never_leads_however_high_its_estimate() -> None:
     best = best_of(estimate([0.5, 0.6, 0.9], 0.01), borrowed=["p02"])
     assert best.policy == "p01"
-    assert "higher but without labels of their own: p02" in best.note
+    assert "higher but with too few labels of their own: p02" in best.note
 
 
 def test_without_a_policy_that_has_labels_nobody_leads() -> None:

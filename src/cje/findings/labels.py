@@ -40,8 +40,7 @@ SKEWED_LABELS = Rule(
 )
 BORROWED_CALIBRATION = Rule(
     "borrowed-calibration",
-    "{own} of its own: its value rests on the calibration learnt from other labels and is right "
-    "only if the judge errs on it as it does on them",
+    "{own} of its own: {rests}",
     "label at least {enough:.0f} randomly chosen responses of this policy",
     "The policy has too few labels to correct the judge's errors on it.",
 )

@@ -19,7 +19,7 @@ def find_best(
 ) -> BestPolicy:
     """The policy with the highest estimate among those that may lead, and its ties.
 
-    A policy whose calibration is borrowed has no labels that could contradict the judge, so a judge
+    A policy whose calibration is borrowed has too few labels to contradict the judge, so a judge
     that overrates it would make it the best: it may tie with the leader, never lead. Ties are those
     whose difference to the leader is not significant although the leader was chosen by looking
     (`InfluenceEstimate.lead_intervals`).
@@ -53,4 +53,4 @@ def _left_out(value: Mapping[str, float], best: str, borrowed: Sequence[str]) ->
     higher = [name for name in borrowed if value[name] > value[best]]
     if not higher:
         return ""
-    return f"; higher but without labels of their own: {', '.join(higher)}"
+    return f"; higher but with too few labels of their own: {', '.join(higher)}"

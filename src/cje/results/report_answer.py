@@ -98,8 +98,8 @@ def _borrowed(result: EstimationResult) -> list[str]:
     if not names:
         return []
     return [
-        f"The value of {_list(names)} was not checked against labels of its own: it rests on "
-        "labels of other versions."
+        f"The value of {_list(names)} rests on labels of other versions, because too few are of "
+        "its own."
     ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.diagnostics import LabelledRows, propensity_findings
+from cje.estimators.direct.own_labels import ENTER_FROM
 from cje.findings import Finding, Severity
 from cje.findings.labels import (
     BORROWED_CALIBRATION,
@@ -17,6 +18,15 @@ from cje.findings.labels import (
     FEW_LABELS,
     IDENTICAL_LABELS,
     SKEWED_LABELS,
+)
+
+_OF_OTHERS = (
+    "its value rests on the calibration learnt from other labels and is right only if the judge "
+    "errs on it as it does on them"
+)
+_FEW_OF_ITS_OWN = (
+    "its value is the calibration learnt from other labels, corrected as far as its own show an "
+    "offset; the interval is that of its own labels"
 )
 
 __all__ = ["cell_findings", "copy_findings", "weighting_findings"]
@@ -40,13 +50,16 @@ def cell_findings(
     for name, same in zip(names, constant, strict=True):
         count, clusters = n_labels[name]
         details = {"n_labels": count, "n_labelled_clusters": clusters}
-        have = f"{count} labels" if clusters == count else f"{count} labels on {clusters} {unit}s"
+        have = _counted(count, "label")
+        if clusters != count:
+            have += f" on {_counted(clusters, unit)}"
         enough = FEW_LABELS["enough"]
         if name in borrowed:
             own = "no labels" if count == 0 else f"only {have}"
+            rests = _FEW_OF_ITS_OWN if clusters >= ENTER_FROM else _OF_OTHERS
             findings.append(
                 BORROWED_CALIBRATION.finding(
-                    name, own=own, enough=max(min_labels, enough), details=details
+                    name, own=own, rests=rests, enough=max(min_labels, enough), details=details
                 )
             )
         elif clusters < enough:
@@ -63,6 +76,10 @@ def cell_findings(
             which = "all labels it borrows" if name in borrowed else f"all {have}"
             findings.append(IDENTICAL_LABELS.finding(name, which=which, details=details))
     return tuple(findings)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def copy_findings(n_copies: int) -> tuple[Finding, ...]:
