@@ -16,4 +16,5 @@ cd "$work"
 "$work/venv/bin/cje" --version
 "$work/venv/bin/cje" demo --out demo >demo.log
 test -s demo/report.html
+grep -q "cand-short is better than prod" demo.log
 echo "wheel: installed in an empty environment, demo written"

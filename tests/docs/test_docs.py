@@ -19,6 +19,7 @@ from cje import simulate
 from cje.cli.main import app
 from cje.pipeline import load_config
 from cje.pipeline.demo import demo_settings, run_demo
+from cje.pipeline.demo_question import ask
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
@@ -42,6 +43,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     if "\nmake demo\n" in page.read_text():  # the page works on what that leaves behind
+        ask(Path("demo"))
         run_demo(Path("demo"))
     namespace: dict[str, object] = {"__name__": "__main__"}
     for number, code in enumerate(blocks(page), start=1):

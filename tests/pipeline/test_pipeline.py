@@ -385,6 +385,9 @@ def test_demo_claims_what_it_can_support_and_refuses_the_rest(tmp_path: Path) ->
         assert by_name[name].refused is None
         assert by_name[name].covered
         assert by_name[name].high - by_name[name].low < 0.03
+    assert rows[0].logging  # the policy that wrote the log stands beside the targets
+    assert rows[0].policy == "base"
+    assert rows[0].covered
     assert by_name["moderate"].truth - by_name["near"].truth > 0.03
     assert result.weights[2]["ess_share"] < 0.01
     assert result.n_errors == 0

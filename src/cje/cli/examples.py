@@ -12,7 +12,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cje analyze fresh_draws/ --logged logged.jsonl --estimator stacked-dr",
     ),
     "convert": ("cje convert export.xlsx evals.parquet",),
-    "demo": ("cje demo --out demo",),
+    "demo": ("cje demo --out demo", "cje demo --pipeline none"),
     "doctor": ("cje doctor evals.csv", "cje doctor logged.jsonl --field label=human.rating"),
     "drift": ("cje drift last_month.csv today.csv --on id",),
     "findings": ("cje findings",),

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import yaml
 
 from cje.checks import check_seed
+from cje.data import read
+from cje.estimators import EstimationResult, find_estimator
 from cje.judges import lexical_quality
-from cje.pipeline.config import load_config
+from cje.pipeline.config import PipelineConfig, load_config
 from cje.pipeline.coordinator import CJEPipeline
 from cje.pipeline.disk import write_atomically
 from cje.pipeline.progress import Reporter
@@ -26,9 +29,18 @@ from cje.pipeline.stages.estimation import PipelineResult
 from cje.policies import NgramPolicy, PolicyConfig, make_runner
 from cje.policies.ngram_model import embedded_corpus
 
-__all__ = ["DemoRow", "demo_settings", "direct_settings", "run_demo", "true_values", "write_demo"]
+__all__ = [
+    "RUN_REPORT",
+    "DemoRow",
+    "demo_settings",
+    "direct_settings",
+    "run_demo",
+    "true_values",
+    "write_demo",
+]
 
 N_PROMPTS = 1500
+RUN_REPORT = "run_report.html"
 TRUTH_DRAWS = 4000
 _POLICY = {"provider": "ngram", "max_tokens": 12}
 # Words that begin helpful and unhelpful answers: boosting them moves a policy's value.
@@ -39,7 +51,10 @@ _MODERATE = {"Open": 1.0, "Use": 1.0, "Click": 1.0, "Choose": 1.0, "We": 0.7,
 
 @dataclass(frozen=True)
 class DemoRow:
-    """One policy: what was estimated, what is true, and what the gate said."""
+    """One policy: what was estimated, what is true, and what the gate said.
+
+    `logging` marks the policy that wrote the log, valued from its own labelled responses.
+    """
 
     policy: str
     estimate: float
@@ -47,6 +62,7 @@ class DemoRow:
     high: float
     truth: float
     refused: str | None
+    logging: bool = False
 
     @property
     def covered(self) -> bool:
@@ -133,10 +149,25 @@ def run_demo(
     result = CJEPipeline(config, reporter=reporter).run()
     truth = true_values(config.policies)
     rows = compare(result, truth)
+    if not direct:
+        rows.insert(0, logging_row(config, truth))
     data = [{**row.__dict__, "covered": row.covered} for row in rows]
     write_atomically(folder / "comparison.json", (json.dumps(data, indent=1) + "\n").encode())
-    write_atomically(folder / "report.html", result.report(truth).encode())
+    write_atomically(folder / RUN_REPORT, result.report(truth).encode())
     return result, rows
+
+
+def logging_row(config: PipelineConfig, truth: dict[str, float]) -> DemoRow:
+    """The logging policy's own value: calibrated mean of its logged responses, no weights."""
+    assert config.logging_policy is not None
+    name = config.logging_policy.name
+    chunks = config.work_dir / "chunks" / "target_policy" / "*.parquet"
+    logged = read(pl.read_parquet(chunks).sort("row_id"), policy=name)
+    result: EstimationResult = find_estimator("direct").build(logged).fit_and_estimate()
+    low, high = result.ci()[name]
+    return DemoRow(
+        name, float(result.estimates[0]), low, high, truth[name], result.refused().get(name), True
+    )
 
 
 def compare(result: PipelineResult, truth: dict[str, float]) -> list[DemoRow]:
