@@ -170,7 +170,8 @@ def test_an_export_of_the_answers_says_the_same_by_itself(
     _, path = labelled(60)
     export_labels(path, tmp_path / "answers.csv")
     result = analyze_dataset(tmp_path / "answers.csv", baseline=PROD)
-    assert result.compare_policies(CAND, PROD).difference == pytest.approx(0.5, abs=0.12)  # sides are random
+    difference = result.compare_policies(CAND, PROD).difference
+    assert difference == pytest.approx(0.5, abs=0.12)  # sides are random
     assert not any(f.code == "position-confounded" for f in result.findings)
 
 
