@@ -283,7 +283,7 @@ class OffPolicyEstimator(ABC):
         """Bias that the mean weight shows, of a value that rests on the log alone."""
         if self.needs_fresh:
             return []
-        return support_bias(problem.logged, np.clip(fit.values, 0.0, 1.0))
+        return support_bias(problem.logged)
 
     def _shrink(self, problem: Problem) -> tuple[Problem, tuple[Shrunk, ...]]:
         if self.shrinkage is None:
