@@ -196,7 +196,7 @@ def _estimate(
 
 
 def _gamma_findings(gamma: Gamma) -> Iterator[Finding]:
-    if gamma > 1.0 and not gamma.believable:
+    if not gamma.believable:
         yield JUDGE_TOO_SURE.finding(verdict=gamma.verdict, details={"gamma": float(gamma)})
 
 

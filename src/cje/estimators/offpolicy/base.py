@@ -13,7 +13,7 @@ from cje.calibration.rewards.reward_model import CrossFittedRewardModel
 from cje.checks import check_choice, is_number
 from cje.data import Dataset, PrecomputedSampler
 from cje.diagnostics import GateThresholds, effective_sample_size
-from cje.diagnostics.judge_variance import Gamma
+from cje.diagnostics.judge_variance import Gamma, check_label_noise, label_noise_of
 from cje.errors import CJEError
 from cje.estimators.identical_labels import unseen_variance
 from cje.estimators.judge_curve import judge_curve
@@ -96,6 +96,9 @@ class OffPolicyEstimator(ABC):
     logprob_noise : float
         Standard deviation of one log-prob between repeated scorings. The ratio of two has twice
         that variance, so weights are divided by exp(logprob_noise ** 2), their mean factor.
+    label_noise : float, optional
+        Variance of a label around the mean label of its response, on [0, 1]: it is not the judge's
+        (`Gamma`). By default that of several raters, where there are.
     """
 
     name: ClassVar[str]
@@ -127,6 +130,7 @@ class OffPolicyEstimator(ABC):
         shrinkage: WeightShrinkage | None = None,
         label_weight: str = "raw",
         logprob_noise: float = 0.0,
+        label_noise: float | None = None,
     ) -> None:
         if self.needs_fresh and fresh_draws is None:
             raise CJEError(
@@ -151,6 +155,8 @@ class OffPolicyEstimator(ABC):
         self.shrinkage = shrinkage
         self.label_weight = label_weight
         self.logprob_noise = _noise(logprob_noise)
+        check_label_noise(label_noise)
+        self.label_noise = label_noise
 
     @abstractmethod
     def fit(self, problem: Problem) -> Fit:
@@ -399,7 +405,10 @@ class OffPolicyEstimator(ABC):
         variance = self.sampler.dataset.judge_variance
         if variance is not None and not np.isfinite(variance).all():
             variance = None
-        return Problem(logged, rewards, tuple(fresh), names, models.by_target, variance)
+        noise = self.label_noise
+        if noise is None:
+            noise = label_noise_of(self.sampler.dataset.rater_labels)
+        return Problem(logged, rewards, tuple(fresh), names, models.by_target, variance, noise)
 
 
 def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ...]:
