@@ -104,10 +104,13 @@ class MultiPolicyUncertaintyResult:
         width = max(len(policy.name) for policy in self.policies)
         lines = [f"{self.estimator_type}: {len(self.policies)} policies, {self.n_samples} rows, "
                  f"{self.global_metadata['n_labels']} labels"]  # fmt: skip
+        refused = self.result.refused()
         lines += [
             f"  {policy.name:<{width}}  {policy.estimate.summary()}"
             for policy in self.rank_policies()
+            if policy.name not in refused
         ]
+        lines += [f"  {name:<{width}}  refused: {reason}" for name, reason in refused.items()]
         gamma: Gamma = self.global_metadata["gamma"]
         lines.append(f"  gamma {float(gamma):.3g}: {gamma.verdict}")
         lines += [f"  {finding}" for finding in self.findings]
