@@ -30,10 +30,13 @@ def logs(**options):
 
 
 @pytest.mark.parametrize(("offset", "code"), [(0.4, "mean-weight"), (-0.4, "support-truncated")])
-def test_a_mean_weight_far_from_one_refuses_what_rests_on_the_log_alone(offset, code):
+def test_a_mean_weight_far_from_one_refuses_what_is_weighted_by_it(offset, code):
     sampler, fresh = logs(offset=offset)
-    assert (code, "refuse") in codes(SNIPSEstimator(sampler).fit_and_estimate())
-    result = TRCPOEstimator(sampler, fresh).fit_and_estimate()
+    for label_weight in ("raw", "projected"):
+        alone = SNIPSEstimator(sampler, label_weight=label_weight).fit_and_estimate()
+        assert (code, "refuse") in codes(alone)
+    assert (code, "refuse") in codes(TRCPOEstimator(sampler, fresh).fit_and_estimate())
+    result = TRCPOEstimator(sampler, fresh, label_weight="projected").fit_and_estimate()
     assert (code, "warning") in codes(result)
     assert result.refused() == {}
 

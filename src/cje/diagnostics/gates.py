@@ -36,7 +36,7 @@ class GateThresholds:
     """Where a gate warns and where it refuses.
 
     The defaults are those of the registry (`cje.findings`). `mean_weight_refuses` is set by
-    estimators whose value rests on the log alone.
+    estimators that weight rows or labels by W.
     """
 
     ess_fraction_refuse: float = LOW_ESS["refuse_fraction"]

@@ -35,11 +35,12 @@ MEAN_WEIGHT = Rule(
     "mean-weight",
     "unnormalised weights average {mean_weight:.3g}, not 1 (standard error {mean_weight_se:.3g})",
     "check that logging and target log-probs were scored by the same engine, template and tokens; "
-    "state known noise of repeated scorings as logprob_noise; with fresh draws use tr-cpo, whose "
-    "weights are checked against them",
-    "Importance weights average 1 where the log-probs are right. Refused where the log alone "
-    "carries the value. The limit is in standard errors, corrected for skewness: honest logs "
-    "exceed it about once in a thousand. A mean within 1% of one is never accused.",
+    "state known noise of repeated scorings as logprob_noise; without right weights only fresh "
+    "draws with label_weight='projected' are left, which takes the judge to miss nothing",
+    "Importance weights average 1 where the log-probs are right. Refused where W weights rows or "
+    "labels, a warning where only m(S) does. The limit is in standard errors, corrected for "
+    "skewness: honest logs exceed it about once in a thousand. A mean within 1% of one is never "
+    "accused.",
     (_WARN, _REFUSE),
     {"standard_errors": 3.29, "immaterial": 0.01},
 )
@@ -51,8 +52,7 @@ SUPPORT_TRUNCATED = Rule(
     "its log-probs do not show, and that both log-probs are of the same tokens; generate responses "
     "with the target policy for what was never logged",
     "The mean weight is the share of the target that the logging policy can produce. What lies "
-    "outside has no weight at any effective sample size. Refused where the log alone carries the "
-    "value; limits as for mean-weight.",
+    "outside has no weight at any effective sample size. Severity and limits as for mean-weight.",
     (_WARN, _REFUSE),
 )
 WEIGHTS_MISS_DRAWS = Rule(

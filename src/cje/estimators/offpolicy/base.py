@@ -334,7 +334,7 @@ class OffPolicyEstimator(ABC):
         label_weights, _ = self.label_weights(problem)
         if not self.heavy_tail_refuses and label_weights is not problem.logged.weights:
             thresholds = tail_may_be_heavy(thresholds)
-        if not self.needs_fresh:
+        if not self.needs_fresh or label_weights is problem.logged.weights:
             thresholds = replace(thresholds, mean_weight_refuses=True)
         diagnostics, findings = examine(
             problem, self.sampler, thresholds, propensity_estimated=self.use_mar
