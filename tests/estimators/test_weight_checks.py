@@ -10,7 +10,6 @@ import pytest
 import cje
 from cje import CJEError, PrecomputedSampler, simulate
 from cje.diagnostics import target_typicality, weight_diagnostics, weight_findings
-from cje.diagnostics.column_names import is_length
 from cje.estimators import DRCPOEstimator, IPSEstimator, SNIPSEstimator, TRCPOEstimator
 from cje.findings import Severity
 from cje.findings.weights import WEIGHTS_MISS_DRAWS
@@ -136,11 +135,6 @@ def test_typicality_matches_a_slow_form_by_hand():
     assert target_typicality(target, ratio, lengths).coverage == 1.0
     with pytest.raises(CJEError, match="positive length"):
         target_typicality(target, ratio, np.zeros(4))
-
-
-def test_a_length_is_a_length_by_name():
-    assert is_length("response_tokens")
-    assert not is_length("created_at")
 
 
 def test_auto_weighs_logged_labels_where_only_they_exist():

@@ -290,6 +290,8 @@ def _automatic(inputs: _Inputs) -> str:
         return "calibrated-ips"
     if not inputs.n_labels:
         return "naive"
+    if isinstance(fresh, Comparisons):
+        return "pairwise"
     only_logged = fresh.n_labelled == 0 and inputs.calibration is None
     if not only_logged or logged is None or logged.base_policy_logprob is None:
         return "direct"
