@@ -81,7 +81,7 @@ def draw(s: Scenario, rng: np.random.Generator) -> Draw:
     weights = _TILT * np.exp(_TILT * u) / np.expm1(_TILT)
     weights *= np.exp(s.weight_noise * rng.normal(size=s.n) - s.weight_noise**2 / 2.0)
     if s.wrong_weights:
-        weights = np.exp(-2.0 * u)  # tilts the wrong way
+        weights = np.exp(-2.0 * u) * 2.0 / -np.expm1(-2.0)  # tilts the wrong way, mean one
     fresh = [_judge(s, _tilted(s.n, rng), rng)] if s.fresh else None
     return Draw(scores, labels, weights, fresh)
 
@@ -149,5 +149,5 @@ LOST = [
 ]
 TWICE = Scenario(
     "published standard error, all rows labelled", label_share=1.0,
-    config=replace(PLAIN, standard_error="twice"),
+    config=replace(PLAIN, standard_error="twice", label_noise=0.0),
 )  # fmt: skip

@@ -12,6 +12,8 @@ from cje import CJEError, analyze_dataset, simulate
 from cje.analysis.label_plan import Goal, JudgeQuality, UnitCosts, achieved, plan_study
 from cje.analysis.pilot import measure_pilot, plan_from_pilot
 from cje.cli.main import app
+from cje.data import Dataset
+from cje.inference.proportion import proportion_limits
 
 COSTS = UnitCosts(label=1.0, response=0.05)
 
@@ -46,6 +48,84 @@ def test_the_planned_power_is_achieved(truth):
     design = plan_study(quality, Goal("power", difference, power=0.8), COSTS)
     found = np.mean([c.p_value < 0.05 for c in _compare(design, 300)])
     assert found == pytest.approx(0.8, abs=0.075)
+
+
+def _binary(n_prompts: int, n_labels: int, rates: tuple[float, ...], seed: int) -> Dataset:
+    """Policies with labels of 0 and 1, and a judge that knows nothing of them."""
+    rng = np.random.default_rng(seed)
+    label = (rng.random((len(rates), n_prompts)) < np.array(rates)[:, None]).astype(float)
+    for row in label:
+        row[rng.permutation(n_prompts)[n_labels:]] = np.nan
+    names = [f"v{k}" for k in range(len(rates))]
+    return Dataset.from_arrays(
+        prompt_id=[f"p{i}" for i in range(n_prompts)] * len(rates),
+        policy=np.repeat(names, n_prompts).tolist(),
+        judge_score=rng.random(label.size),
+        oracle_label=label.ravel(),
+    )
+
+
+def test_the_planned_power_for_rare_binary_labels_is_achieved():
+    """120 repetitions, a standard error of 3.7 points; the limit is three of them."""
+    quality = JudgeQuality.of_rate(0.07, 0.0)
+    plain = JudgeQuality(quality.sd, 0.0)
+    goal = Goal("power", 0.08, power=0.8)
+    design = plan_study(quality, goal, COSTS, max_prompts=400)
+    assert design.n_labels > plan_study(plain, goal, COSTS, max_prompts=400).n_labels
+    n = design.n_prompts
+    found = [
+        analyze_dataset(_binary(n, design.n_labels, (0.03, 0.11), seed))
+        .compare_policies("v1", "v0")
+        .p_value
+        < 0.05
+        for seed in range(120)
+    ]
+    assert np.mean(found) == pytest.approx(0.8, abs=0.11)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+def test_the_planned_width_of_a_rate_is_that_of_its_binomial_interval(rate):
+    """Everything labelled, so that the estimate is a share of binary labels."""
+    quality = JudgeQuality.of_rate(rate, 0.0)
+    n = 150
+    planned = achieved(quality, Goal("value", 0.1), n, n, n_policies=1).width
+    share = np.random.default_rng(1).binomial(n, rate, 4000) / n
+    low, high = proportion_limits(share, np.full(4000, float(n)), 0.025)
+    assert planned == pytest.approx(float((high - low).mean()), rel=0.03)
+
+
+def test_a_pilot_of_binary_labels_measures_rate_and_kurtosis():
+    quality = measure_pilot(_binary(3000, 1500, (0.1, 0.1), 1), n_draws=2).quality
+    assert quality.rate == pytest.approx(0.1, abs=0.02)
+    assert quality.kurtosis == pytest.approx(JudgeQuality.of_rate(0.1, 0.0).kurtosis, rel=0.15)
+    assert quality.r2 < 0.02
+
+
+def test_a_pilot_weighs_labels_by_their_propensity():
+    """Ones are labelled four times as often: unweighted, their share would be 0.31 and not 0.1."""
+    data = _binary(8000, 8000, (0.1,), 2)
+    pi = np.where(data.oracle_label == 1.0, 0.8, 0.2)
+    kept = np.random.default_rng(3).random(8000) < pi
+    label = np.where(kept, data.oracle_label, np.nan)
+    chosen = data.with_columns(oracle_label=label, label_propensity=pi)
+    assert measure_pilot(chosen, n_draws=2).quality.rate == pytest.approx(0.1, abs=0.015)
+
+
+def test_draws_of_one_policy_do_not_make_policies_correlate():
+    """Two draws per prompt share a prompt effect; the two policies answer different prompts."""
+    rng = np.random.default_rng(4)
+    effect = np.repeat(rng.random(400), 2)
+    score = np.clip(effect + 0.05 * rng.standard_normal(800), 0, 1)
+    data = Dataset.from_arrays(
+        prompt_id=[f"p{i // 2}" for i in range(800)],
+        policy=["a"] * 400 + ["b"] * 400,
+        draw_idx=[i % 2 for i in range(800)],
+        judge_score=score,
+        oracle_label=score,
+    )
+    quality = measure_pilot(data, n_draws=2).quality
+    assert quality.reward_correlation == 0.0
+    assert quality.residual_correlation == 0.0
 
 
 @pytest.mark.parametrize("r2", [0.0, 0.3, 0.9])

@@ -32,7 +32,7 @@ MADE_ELSEWHERE = {
     "cje.data": {"Strings"},
     "cje.diagnostics": {
         "CalibrationFit", "GateThresholds", "JudgeBias", "LabellingTest", "RaterAgreement",
-        "RegionResidual", "ScoreOverlap", "TransportAudit", "WeightDiagnostics",
+        "RegionResidual", "ScoreOverlap", "TransportAudit", "Typicality", "WeightDiagnostics",
     },
     "cje.estimators": {"BestPolicy", "Comparison"},
     "cje.findings": {"Finding", "Rule", "describe"},

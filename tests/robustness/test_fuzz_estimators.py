@@ -75,19 +75,26 @@ def _outcome(result: EstimationResult) -> Any:
     "name", [name for name, e in REGISTRY.items() if e.needs in ("logged", "both")]
 )
 @fuzz()
-@given(given_logs=logs())
-def test_off_policy_estimators(name: str, given_logs: tuple[Dataset, Dataset | None]) -> None:
+@given(
+    given_logs=logs(),
+    label_weight=st.sampled_from(["raw", "projected"]),
+    noise=st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_off_policy_estimators(
+    name: str, given_logs: tuple[Dataset, Dataset | None], label_weight: str, noise: float
+) -> None:
     data, fresh = given_logs
     entry = REGISTRY[name]
+    options: dict[str, Any] = {"label_weight": label_weight, "logprob_noise": noise}
 
     def work() -> Any:
         sampler = PrecomputedSampler(data)
         if entry.needs == "logged":
-            made = entry.load()(sampler)
+            made = entry.load()(sampler, **options)
         else:
             if fresh is None:
                 raise CJEError("this target has no fresh draws to give")
-            made = entry.load()(sampler, fresh)
+            made = entry.load()(sampler, fresh, **options)
         return _outcome(made.fit_and_estimate())
 
     holds_rule(work)

@@ -120,6 +120,9 @@ def test_weight_diagnostics_and_gates(data: Any, n: int) -> None:
 
     holds_rule(work)
     holds_rule(lambda: d.effective_sample_size(w))
+    log_p = data.draw(sound_columns(n, high=data.draw(st.sampled_from([1.0, -1e3, 1e12]))))
+    lengths = data.draw(st.none() | sound_columns(n))
+    holds_rule(lambda: d.target_typicality(-log_p, w, lengths).to_dict())
     assert d.hill_tail_index(w) > 0.0  # infinite where there is no tail
     ratios = np.stack([w, w], axis=1)
     holds_rule(lambda: d.check_weights_vary(ratios, ["a", "b"], ["b"]))

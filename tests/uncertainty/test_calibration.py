@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from cje.data import RaterLabels
+from cje.diagnostics.judge_variance import label_noise_of
 from cje.errors import CJEError
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 from cje.uncertainty import (
@@ -79,6 +81,51 @@ def test_gamma_is_out_of_fold_so_it_does_not_flatter_the_fit() -> None:
         inside.append(float(calibrate_variance_gamma(labels, fitted, scores.variance)))
     assert np.mean(inside) < 0.85  # in sample, the judge looks better than it is
     assert 0.95 < np.mean(outside) < 1.5
+
+
+@pytest.mark.parametrize("reliability", [0.3, 0.8])
+def test_gamma_of_a_judge_that_states_its_repeat_variance_is_its_reliability(
+    reliability: float,
+) -> None:
+    """Normal scores around the truth: the calibrated score's error is b v, with b < 1."""
+    rng = np.random.default_rng(8)
+    truth = 0.5 + 0.08 * rng.standard_normal(40_000)
+    v = 0.08**2 * (1.0 - reliability) / reliability
+    said = truth + np.sqrt(v) * rng.standard_normal(len(truth))
+    fitted = 0.5 + reliability * (said - 0.5)
+    gamma = calibrate_variance_gamma(truth, fitted, np.full(len(truth), v))
+    assert float(gamma) == pytest.approx(reliability, rel=0.03)
+    assert gamma.believable
+
+
+def test_label_noise_is_subtracted_where_known_and_named_where_not() -> None:
+    rng = np.random.default_rng(9)
+    mean = rng.random(20_000)
+    fitted = mean + 0.1 * rng.standard_normal(len(mean))
+    noisy = mean + 0.3 * rng.standard_normal(len(mean))
+    stated = np.full(len(mean), 0.01)
+    assert float(calibrate_variance_gamma(noisy, fitted, stated)) == pytest.approx(10.0, rel=0.05)
+    assert "or labels are noisy" in calibrate_variance_gamma(noisy, fitted, stated).verdict
+    known = calibrate_variance_gamma(noisy, fitted, stated, label_noise=0.09)
+    assert float(known) == pytest.approx(1.0, abs=0.15)
+    assert "noisy" not in known.verdict
+
+
+def test_single_zeros_and_ones_do_not_identify_gamma_and_several_raters_do() -> None:
+    rng = np.random.default_rng(10)
+    chance = rng.random(20_000)
+    stated = np.full(len(chance), 0.004)
+    fitted = chance + np.sqrt(0.004) * rng.standard_normal(len(chance))
+    single = (rng.random(len(chance)) < chance).astype(float)
+    assert not calibrate_variance_gamma(single, fitted, stated).identified
+    votes = rng.random((len(chance), 3)) < chance[:, None]
+    rows = np.repeat(np.arange(len(chance)), 3)
+    raters = RaterLabels.from_arrays(rows, votes.astype(float).ravel())
+    noise = label_noise_of(raters)
+    assert noise == pytest.approx(float((chance * (1 - chance)).mean()) / 3, rel=0.03)
+    gamma = calibrate_variance_gamma(votes.mean(axis=1), fitted, stated, label_noise=noise)
+    assert gamma.identified
+    assert float(gamma) == pytest.approx(1.0, abs=0.25)
 
 
 def test_without_stated_variances_gamma_is_one_and_not_identified() -> None:

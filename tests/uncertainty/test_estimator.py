@@ -279,7 +279,7 @@ def test_the_report_explains_the_standard_error_of_the_result(standard_error: An
 
 
 def test_gamma_above_two_is_a_finding_and_variance_calibration_can_be_switched_off() -> None:
-    sure = replace(NOISY, confidence=0.02)
+    sure = replace(NOISY, told_noise=True, confidence=0.02)
     result = _fit(sure, 13)
     assert result.global_metadata["gamma"] > 2.0
     assert "judge-too-sure" in {finding.code for finding in result.findings}

@@ -47,11 +47,18 @@ def test_variance_in_few_rows_is_found_and_explained() -> None:
     assert "concentrated" in str(report)
 
 
-@pytest.mark.parametrize(("gamma", "word"), [(6.0, "too sure"), (0.1, "too unsure")])
-def test_poor_gamma_is_found_and_explained(gamma: float, word: str) -> None:
-    report = _report(gamma=gamma)
-    assert any(word in warning for warning in report.warnings)
+def test_a_judge_that_is_too_sure_is_found_and_explained() -> None:
+    report = _report(gamma=6.0)
+    assert any("too sure, or labels are noisy" in warning for warning in report.warnings)
     assert not report.calibration["well_calibrated"]
+    known = _report(gamma=Gamma(6.0, label_noise=0.01))
+    assert any("the judge is too sure: errors" in warning for warning in known.warnings)
+
+
+def test_stated_variances_above_the_errors_are_explained_and_no_fault() -> None:
+    report = _report(gamma=0.1)
+    assert report.warnings == []
+    assert any("no fault" in text for text in report.recommendations)
 
 
 def test_a_gamma_that_is_not_identified_raises_no_warning() -> None:

@@ -90,7 +90,9 @@ def analyze_dataset(
     estimator : str
         A name from `cje.estimators.REGISTRY`. ``"auto"``: ``direct`` with fresh draws (``naive``
         where nothing is labelled), ``pairwise`` with comparisons of two responses per row (or the
-        answers of ``cje label --pairs``), ``calibrated-ips`` with logged data alone.
+        answers of ``cje label --pairs``), ``calibrated-ips`` with logged data alone, and ``tr-cpo``
+        with both where only logged rows are labelled and the log has the log-probs of every
+        version: their weights then do what the versions' own labels would.
     by : str or sequence of str
         Subgroup columns to answer within. ``result.subgroups[column]`` has jointly valid intervals
         for every policy and level, and paired differences within each level.
@@ -157,11 +159,10 @@ def analyze_dataset(
     )
     inputs = _Inputs(
         fresh,
-        read_source(
+        _logged(
             logged_data,
-            groups=columns if off_policy else (),
-            **reading,
-            **(joined if fresh is None else {}),
+            columns if off_policy else [],
+            {**reading, **(joined if fresh is None else {})},
         ),
         read_source(calibration_data, **reading),
     )
@@ -257,10 +258,7 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
         check_pairwise(name, inputs.logged, inputs.calibration)
         name = "pairwise"
     if name == "auto":
-        if inputs.fresh is None:
-            name = "calibrated-ips"
-        else:
-            name = "direct" if inputs.n_labels else "naive"
+        name = _automatic(inputs)
     entry = find_estimator(name)
     missing = {
         "fresh": inputs.fresh is None,
@@ -283,6 +281,22 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
             hint="leave calibration_data (--calibration) out, or use the direct estimator",
         )
     return entry
+
+
+def _automatic(inputs: _Inputs) -> str:
+    """The estimator that assumes least of what the data can replace."""
+    fresh, logged = inputs.fresh, inputs.logged
+    if fresh is None:
+        return "calibrated-ips"
+    if not inputs.n_labels:
+        return "naive"
+    if isinstance(fresh, Comparisons):
+        return "pairwise"
+    only_logged = fresh.n_labelled == 0 and inputs.calibration is None
+    if not only_logged or logged is None or logged.base_policy_logprob is None:
+        return "direct"
+    present = {name for name in fresh.policy.names if fresh.policy.mask(name).any()}
+    return "tr-cpo" if present == set(logged.target_policies) else "direct"
 
 
 def _calibration(inputs: _Inputs) -> tuple[Dataset, ...]:
@@ -314,6 +328,14 @@ def _fresh(
     return read_source(source, groups=groups, **reading)
 
 
+def _logged(source: Any, groups: list[str], reading: dict[str, Any]) -> Dataset | None:
+    """Logged rows with the lengths that the weights are checked against; a `Dataset` as it is."""
+    if source is None or isinstance(source, Dataset | Mapping):
+        return read_source(source, groups=groups, **reading)
+    opened = open_sources(source, None, reading["sheet"])
+    return read_source(opened, groups=groups, **_watched(opened, reading))
+
+
 def _shared(opened: Opened, columns: Callable[[Any], list[str]]) -> list[str]:
     """The columns that every source has among those found in it."""
     names = [set(columns(part)) for part in opened.sources]
@@ -321,7 +343,7 @@ def _shared(opened: Opened, columns: Callable[[Any], list[str]]) -> list[str]:
 
 
 def _watched(opened: Opened, reading: dict[str, Any]) -> dict[str, Any]:
-    """Keep the lengths and times that the labelling is checked against, too."""
+    """Keep the lengths and times that the labelling and the weights are checked against, too."""
     taken = {*reading["covariates"], *(reading["fields"] or {}).values()}
     extra = [name for name in _shared(opened, factor_columns) if name not in taken]
     return reading | {"covariates": (*reading["covariates"], *extra)}

@@ -16,8 +16,11 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from cje.checks import LARGEST, SMALLEST, is_number
 from cje.errors import CJEError
+from cje.inference.proportion import proportion_limits
 
 __all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study"]
 
@@ -55,12 +58,20 @@ class JudgeQuality:
     residual_correlation : float
         The same of what the judge misses. It helps a difference only where both responses of a
         prompt are labelled: a plan with it says to label the same prompts of every policy.
+    kurtosis : float
+        Fourth standardised moment of what the judge misses: 3 for a normal law, above it where few
+        labels are far off. A label then tells less of its variance, and intervals are wider.
+    rate : float, optional
+        Mean of labels that are 0 or 1 (the share of the upper value): intervals of values are then
+        binomial.
     """
 
     sd: float
     r2: float
     reward_correlation: float = 0.0
     residual_correlation: float = 0.0
+    kurtosis: float = 3.0
+    rate: float | None = None
 
     def __post_init__(self) -> None:
         _check_size("sd", self.sd)
@@ -70,6 +81,28 @@ class JudgeQuality:
             value = getattr(self, name)
             if not (is_number(value) and -1.0 <= value <= 1.0):
                 raise CJEError(f"{name} must lie in [-1, 1]", value=value)
+        if not (is_number(self.kurtosis) and self.kurtosis >= 1.0):
+            raise CJEError("kurtosis must be at least 1", value=self.kurtosis)
+        if self.rate is not None and not (is_number(self.rate) and 0.0 < self.rate < 1.0):
+            raise CJEError("rate must lie between 0 and 1", value=self.rate)
+
+    @classmethod
+    def of_rate(cls, rate: float, r2: float, **correlations: float) -> JudgeQuality:
+        """Quality for labels of 0 and 1 with mean `rate`.
+
+        What the judge misses is taken to have the kurtosis of the labels,
+        :math:`(1 - 3 p (1 - p)) / (p (1 - p))`.
+
+        Examples
+        --------
+        >>> JudgeQuality.of_rate(0.5, 0.3).sd, JudgeQuality.of_rate(0.1, 0.3).kurtosis
+        (0.5, 8.11111111111111)
+        """
+        if not (is_number(rate) and 0.0 < rate < 1.0):
+            raise CJEError("rate must lie between 0 and 1", value=rate)
+        spread = rate * (1.0 - rate)
+        kurtosis = max((1.0 - 3.0 * spread) / spread, 1.0)
+        return cls(math.sqrt(spread), r2, **correlations, kurtosis=kurtosis, rate=rate)
 
 
 @dataclass(frozen=True)
@@ -224,7 +257,7 @@ def _parts(quality: JudgeQuality, goal: Goal) -> tuple[float, float]:
 
 
 def _variance(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> tuple[float, float]:
-    """Variance and its Satterthwaite degrees of freedom."""
+    """Variance and its Satterthwaite degrees of freedom: 3 L / kurtosis of the label part."""
     a, b = _parts(quality, goal)
     overhead = 1.0 + _FIT_COST / labels if labels < n else 1.0
     label, reward = a * overhead / labels, b / n
@@ -232,14 +265,28 @@ def _variance(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> tuple[f
     if total == 0.0:
         return 0.0, n - 1.0
     share = label / total
-    return total, 1.0 / (share**2 / (labels - 1.0) + (1.0 - share) ** 2 / (n - 1.0))
+    both = labels if goal.kind == "value" else 2 * labels
+    known = max(min(labels - 1.0, 3.0 * both / quality.kurtosis), 1.0)
+    return total, 1.0 / (share**2 / known + (1.0 - share) ** 2 / (n - 1.0))
 
 
 def _width(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> float:
     from scipy.special import stdtrit
 
     variance, df = _variance(quality, goal, n, labels)
+    if goal.kind == "value" and quality.rate is not None and variance > 0.0:
+        return _binomial_width(quality, variance, goal.level)
     return 2.0 * float(stdtrit(df, 0.5 + goal.level / 2.0)) * math.sqrt(variance)
+
+
+def _binomial_width(quality: JudgeQuality, variance: float, level: float) -> float:
+    """Width of a rate's interval whose variance is that of `sd ** 2 / variance` binary labels."""
+    rate = quality.rate
+    assert rate is not None
+    unit = quality.sd / math.sqrt(rate * (1.0 - rate))
+    trials = np.array([quality.sd**2 / variance])
+    low, high = proportion_limits(np.array([rate]), trials, 0.5 - level / 2.0)
+    return unit * float(high[0] - low[0])
 
 
 def _power(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> float:

@@ -79,9 +79,11 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
 
     R2 compares out-of-fold errors of the calibration with the spread of the labels within a policy.
     Correlations use the prompts that at least two policies share; with too few doubly labelled
-    prompts (fewer than 10) the residual correlation is taken as zero, the cautious value. Where
-    clusters contain the prompts, whole clusters are resampled, and the sd is larger by the root of
-    the design effect of labels that err alike, for as many labels per cluster as in the pilot.
+    prompts (fewer than 10) the residual correlation is taken as zero, the cautious value. Several
+    draws of one policy are averaged first: they are not policies that share a prompt. Labels are
+    weighted by 1 / label_propensity where the data have it. Where clusters contain the prompts,
+    whole clusters are resampled, and the sd is larger by the root of the design effect of labels
+    that err alike, for as many labels per cluster as in the pilot.
     """
     labelled = np.flatnonzero(np.isfinite(data.oracle_label) & np.isfinite(data.judge_score))
     if len(labelled) < MIN_PILOT_LABELS:
@@ -92,7 +94,8 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
         )
     folds = get_folds(data.units, 5, seed)
     scores, labels = data.judge_score[labelled], data.oracle_label[labelled]
-    model = fit_reward_model(scores, labels, folds=folds[labelled], n_folds=5)
+    weight = _label_weight(data, labelled)
+    model = fit_reward_model(scores, labels, folds=folds[labelled], n_folds=5, weights=weight)
     error = labels - model.predict_oof(scores, folds[labelled])
     judged = np.flatnonzero(np.isfinite(data.judge_score))
     reward = model.predict(data.judge_score[judged])
@@ -101,6 +104,7 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
         label_prompt=data.prompt_id.codes[labelled],
         label=labels,
         error=error,
+        weight=weight,
         policy=data.policy.codes[judged],
         prompt=data.prompt_id.codes[judged],
         reward=reward,
@@ -126,6 +130,20 @@ def _dependence(data: Dataset, labelled: IntArray, error: FloatArray) -> float:
     prompts, clusters = data.prompt_id.codes[labelled], data.cluster.codes[labelled]
     found = cluster_dependence("cluster", error, prompts, clusters)
     return 1.0 if found is None else found.factor
+
+
+def _label_weight(data: Dataset, labelled: IntArray) -> FloatArray:
+    """1 / propensity of every label, or ones."""
+    if data.label_propensity is None:
+        return np.ones(len(labelled))
+    known = data.label_propensity[labelled]
+    if not np.isfinite(known).all():
+        raise CJEError(
+            "a labelled row has no label_propensity",
+            value=int(np.count_nonzero(~np.isfinite(known))),
+            hint="give the propensity of every labelled row, or drop the column",
+        )
+    return np.asarray(1.0 / known)
 
 
 def plan_from_pilot(
@@ -166,6 +184,7 @@ class _PilotRows:
     label_prompt: IntArray
     label: FloatArray
     error: FloatArray
+    weight: FloatArray
     policy: IntArray
     prompt: IntArray
     reward: FloatArray
@@ -175,7 +194,8 @@ class _PilotRows:
     def quality(self, multiplicity: Any, width: float) -> JudgeQuality:
         """Judge quality with prompt g counted `multiplicity[g]` times."""
         counts = np.asarray(multiplicity, dtype=np.float64)
-        w = counts[self.label_prompt]
+        w = counts[self.label_prompt] * self.weight
+        w *= w.sum() / max(float(w @ w), 1e-300)  # sums to the effective number of labels
         total = np.bincount(self.label_policy, w, self.n_policies)
         mean = np.bincount(self.label_policy, w * self.label, self.n_policies) / np.maximum(
             total, 1.0
@@ -185,17 +205,34 @@ class _PilotRows:
         n_labels = max(float(w.sum()), 1.0)
         missed = float(w @ self.error**2) / n_labels / (1.0 + _FIT_EXCESS / n_labels)
         r2 = float(np.clip(1.0 - missed / spread, 0.0, 1.0)) if spread > 0 else 0.0
+        squares = self.error**2
+        fourth = float(w @ squares**2) * float(w.sum()) / max(float(w @ squares) ** 2, 1e-300)
         return JudgeQuality(
             max(np.sqrt(spread), 1e-6) * width,
             r2,
             self._correlation(self.reward, self.policy, self.prompt, counts, 10),
             self._correlation(self.error, self.label_policy, self.label_prompt, counts, 10),
+            max(fourth, 1.0),
+            self._rate(w),
         )
+
+    def _rate(self, w: FloatArray) -> float | None:
+        """Mean of labels of 0 and 1; None for others, and where all are the same."""
+        if not ((self.label == 0.0) | (self.label == 1.0)).all():
+            return None
+        rate = float(w @ self.label) / float(w.sum())
+        return rate if 0.0 < rate < 1.0 else None
 
     def _correlation(
         self, value: FloatArray, policy: IntArray, prompt: IntArray, counts: FloatArray, least: int
     ) -> float:
-        """Intraclass correlation of prompts after removing each policy's mean; 0 if too few."""
+        """Intraclass correlation of prompts after removing each policy's mean; 0 if too few.
+
+        One value per prompt and policy, the mean of its draws.
+        """
+        cell, at = np.unique(prompt * self.n_policies + policy, return_inverse=True)
+        value = np.bincount(at, value) / np.bincount(at)
+        prompt, policy = cell // self.n_policies, cell % self.n_policies
         w = counts[prompt]
         total = np.maximum(np.bincount(policy, w, self.n_policies), 1.0)
         centred = value - (np.bincount(policy, w * value, self.n_policies) / total)[policy]

@@ -23,7 +23,7 @@ from cje.errors import CJEError
 from cje.terminal import say
 
 if TYPE_CHECKING:
-    from cje.analysis.label_plan import Goal, UnitCosts
+    from cje.analysis.label_plan import Goal, JudgeQuality, UnitCosts
     from cje.report import Report
 
 __all__ = ["plan"]
@@ -46,6 +46,9 @@ def plan(
     power: Annotated[float, typer.Option(help="Power for --detect.")] = 0.8,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
     sd: Annotated[float | None, typer.Option(help="Assumed sd of the labels (no pilot).")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Assumed share of ones among 0/1 labels, in place of --sd.")
+    ] = None,
     r2: Annotated[
         float | None, typer.Option(help="Assumed share of it the judge explains (no pilot).")
     ] = None,
@@ -81,7 +84,7 @@ def plan(
         found, text, page = _from_pilot(pilot, goal, costs, policies, max_prompts, reading)
     else:
         found, text, page = _from_assumptions(
-            goal, costs, sd, r2, correlation, policies, max_prompts
+            goal, costs, _assumed(sd, rate, r2, correlation), policies, max_prompts
         )
     say(json.dumps(found, indent=2) if as_json else text)
     if report is not None:
@@ -112,24 +115,33 @@ def _goal(
     return Goal("power", given[0], level, power)
 
 
+def _assumed(
+    sd: float | None, rate: float | None, r2: float | None, correlation: float
+) -> JudgeQuality:
+    from cje.analysis.label_plan import JudgeQuality
+
+    if r2 is None or (sd is None) == (rate is None):
+        raise CJEError(
+            "without a pilot file the judge's quality must be assumed",
+            hint="cje plan --sd 0.25 --r2 0.5 --width 0.05, with --rate 0.1 in place of --sd for "
+            "labels of 0 and 1, or cje plan pilot.csv --width 0.05",
+        )
+    if rate is not None:
+        return JudgeQuality.of_rate(rate, r2, reward_correlation=correlation)
+    assert sd is not None
+    return JudgeQuality(sd, r2, correlation)
+
+
 def _from_assumptions(
     goal: Goal,
     costs: UnitCosts,
-    sd: float | None,
-    r2: float | None,
-    correlation: float,
+    quality: JudgeQuality,
     policies: int | None,
     max_prompts: int | None,
 ) -> tuple[dict[str, Any], str, Report]:
-    from cje.analysis.label_plan import JudgeQuality, plan_study
+    from cje.analysis.label_plan import plan_study
     from cje.analysis.label_plan_report import plan_report
 
-    if sd is None or r2 is None:
-        raise CJEError(
-            "without a pilot file the judge's quality must be assumed",
-            hint="cje plan --sd 0.25 --r2 0.5 --width 0.05, or cje plan pilot.csv --width 0.05",
-        )
-    quality = JudgeQuality(sd, r2, correlation)
     count = policies or (1 if goal.kind == "value" else 2)
     design = plan_study(quality, goal, costs, n_policies=count, max_prompts=max_prompts)
     found = design.to_dict()

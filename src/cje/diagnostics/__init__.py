@@ -29,6 +29,7 @@ from cje.diagnostics.transport import (
     audit_transport,
     not_checked,
 )
+from cje.diagnostics.typicality import Typicality, target_typicality
 
 __all__ = [
     "CalibrationFit",
@@ -41,6 +42,7 @@ __all__ = [
     "ScoreOverlap",
     "TransportAudit",
     "TransportStatus",
+    "Typicality",
     "WeightDiagnostics",
     "audit_transport",
     "calibration_fit",
@@ -56,6 +58,7 @@ __all__ = [
     "rater_agreement",
     "score_overlap",
     "score_overlap_findings",
+    "target_typicality",
     "weight_diagnostics",
     "weight_findings",
     "weights_vary",

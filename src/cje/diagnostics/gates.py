@@ -17,6 +17,7 @@ from cje.findings.weights import (
     LOW_ESS,
     LOW_LABEL_ESS,
     MEAN_WEIGHT,
+    SUPPORT_TRUNCATED,
     WEIGHTS_BEYOND_CLIP,
 )
 from cje.kernels.arrays import FloatArray
@@ -34,7 +35,8 @@ __all__ = [
 class GateThresholds:
     """Where a gate warns and where it refuses.
 
-    The defaults are those of the registry (`cje.findings`).
+    The defaults are those of the registry (`cje.findings`). `mean_weight_refuses` is set by
+    estimators that weight rows or labels by W.
     """
 
     ess_fraction_refuse: float = LOW_ESS["refuse_fraction"]
@@ -43,6 +45,7 @@ class GateThresholds:
     tail_index_refuse: float = HEAVY_TAIL["refuse"]
     tail_index_warn: float = HEAVY_TAIL["warn"]
     mean_weight_z: float = MEAN_WEIGHT["standard_errors"]
+    mean_weight_refuses: bool = False
     labels_ess_refuse: float = LOW_LABEL_ESS["refuse"]
     thin_scores_warn: float = SCORES_THINLY_LABELLED["thin"]
     outside_scores_refuse: float = SCORES_OUTSIDE_LABELS["outside"]
@@ -99,14 +102,7 @@ def weight_findings(
             ),
         ),
         (HEAVY_TAIL, _grade(d.tail_index < t.tail_index_refuse, d.tail_index < t.tail_index_warn)),
-        (
-            MEAN_WEIGHT,
-            _grade(
-                False,
-                d.mean_weight_se > 0
-                and abs(d.mean_weight - 1.0) > t.mean_weight_z * d.mean_weight_se,
-            ),
-        ),
+        _mean_weight(d, t),
         (CLIPPED_RATIOS, _grade(d.n_above > 0, d.n_clipped > 0)),
     ]
     return [
@@ -114,6 +110,15 @@ def weight_findings(
         for rule, severity in grades
         if severity is not None
     ]
+
+
+def _mean_weight(d: WeightDiagnostics, t: GateThresholds) -> tuple[Rule, Severity | None]:
+    """A mean weight far from one: below it the target's support, above it the log-probs."""
+    rule = MEAN_WEIGHT if d.mean_weight > 1.0 else SUPPORT_TRUNCATED
+    far = abs(d.mean_weight_z) > t.mean_weight_z and (
+        abs(d.mean_weight - 1.0) > MEAN_WEIGHT["immaterial"]
+    )
+    return rule, _grade(far and t.mean_weight_refuses, far)
 
 
 def _grade(refuse: bool, warn: bool) -> Severity | None:

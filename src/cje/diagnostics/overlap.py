@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from cje.errors import CJEError
-from cje.kernels.arrays import FloatArray
+from cje.inference import InfluenceEstimate
+from cje.inference.intervals import hall_transform
+from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import cluster_sums
 from cje.kernels.weights import effective_sample_size
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
 
 
 _NEAR_ZERO = 0.01  # of the mean weight
+_FAR = 1e6  # standard errors: any gate's limit is below
 
 
 def hill_tail_index(weights: FloatArray) -> float:
@@ -68,7 +72,13 @@ class WeightDiagnostics:
     mean_weight : float
         Mean of the unnormalised weights, 1 in expectation where the log-probs are right.
     mean_weight_se : float
-        Its standard error.
+        Its standard error, over prompts.
+    mean_weight_z : float
+        Its distance from 1 in standard errors, corrected for skewness: a standard normal variable
+        where the log-probs are right.
+    missing_mass : float
+        Share of the target's responses that the logging policy cannot have given, as far as the
+        mean weight shows it: 1 - mean weight, zero above 1.
     n_clipped, n_above : int
         Log-ratios moved by the hard clip, and those of them cut from above.
     """
@@ -83,6 +93,8 @@ class WeightDiagnostics:
     near_zero_share: float
     mean_weight: float
     mean_weight_se: float
+    mean_weight_z: float
+    missing_mass: float
     n_clipped: int = 0
     n_above: int = 0
 
@@ -94,9 +106,14 @@ class WeightDiagnostics:
 
 
 def weight_diagnostics(
-    policy: str, weights: FloatArray, *, n_clipped: int = 0, n_above: int = 0
+    policy: str,
+    weights: FloatArray,
+    *,
+    clusters: IntArray | None = None,
+    n_clipped: int = 0,
+    n_above: int = 0,
 ) -> WeightDiagnostics:
-    """Diagnostics of the unnormalised weights of one policy.
+    """Diagnostics of the unnormalised weights of one policy; `clusters` are the rows' prompts.
 
     Examples
     --------
@@ -112,6 +129,7 @@ def weight_diagnostics(
     k = max(1, round(0.05 * n))
     top = np.partition(weights, n - k)[n - k :]
     ess = effective_sample_size(weights)
+    se, z = _mean_weight(weights, clusters)
     return WeightDiagnostics(
         policy=policy,
         n=n,
@@ -122,10 +140,34 @@ def weight_diagnostics(
         max_share=float(top.max() / total),
         near_zero_share=float(np.mean(weights < _NEAR_ZERO * total / n)),
         mean_weight=total / n,
-        mean_weight_se=float(weights.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0,
+        mean_weight_se=se,
+        mean_weight_z=z,
+        missing_mass=max(1.0 - total / n, 0.0),
         n_clipped=n_clipped,
         n_above=n_above,
     )
+
+
+def _mean_weight(weights: FloatArray, clusters: IntArray | None) -> tuple[float, float]:
+    """Standard error of the mean weight, and its distance from 1 as a standard normal variable.
+
+    The weights' skewness makes the plain ratio far from normal: below an effective sample size of
+    15% of 300 rows it lies beyond -3.3 in 2% of honest logs, the corrected one in 0.5%.
+    """
+    mean = float(weights.mean())
+    centred = (weights - mean) / len(weights)
+    if clusters is not None:
+        codes = np.unique(clusters, return_inverse=True)[1]
+        centred = cluster_sums(centred, codes, int(codes.max()) + 1)
+    if len(centred) < 2:
+        return 0.0, 0.0
+    found = InfluenceEstimate.from_influence(("mean",), [mean], centred[:, None])
+    se = float(found.standard_errors()[0])
+    # Equal weights of mean one are an A/A check; equal weights of another mean certainly wrong.
+    if se <= 1e-12 * mean:
+        return 0.0, 0.0 if abs(mean - 1.0) <= 1e-9 else float(np.sign(mean - 1.0)) * _FAR
+    z = float(hall_transform((mean - 1.0) / se, found.skewness()[0]))
+    return se, float(np.clip(z, -_FAR, _FAR))
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,39 @@ MEAN_WEIGHT = Rule(
     "mean-weight",
     "unnormalised weights average {mean_weight:.3g}, not 1 (standard error {mean_weight_se:.3g})",
     "check that logging and target log-probs were scored by the same engine, template and tokens; "
-    "self-normalised estimates cancel a constant factor, ips does not",
-    "Importance weights average 1 where the log-probs are right.",
-    thresholds={"standard_errors": 5.0},
+    "state known noise of repeated scorings as logprob_noise; without right weights only fresh "
+    "draws with label_weight='projected' are left, which takes the judge to miss nothing",
+    "Importance weights average 1 where the log-probs are right. Refused where W weights rows or "
+    "labels, a warning where only m(S) does. The limit is in standard errors, corrected for "
+    "skewness: honest logs exceed it about once in a thousand. A mean within 1% of one is never "
+    "accused.",
+    (_WARN, _REFUSE),
+    {"standard_errors": 3.29, "immaterial": 0.01},
+)
+SUPPORT_TRUNCATED = Rule(
+    "support-truncated",
+    "unnormalised weights average {mean_weight:.3g} (standard error {mean_weight_se:.3g}): about "
+    "{missing_mass:.0%} of the responses of this policy could not be logged",
+    "check whether the logging policy sampled with top-p, top-k, a filter or a length limit that "
+    "its log-probs do not show, and that both log-probs are of the same tokens; generate responses "
+    "with the target policy for what was never logged",
+    "The mean weight is the share of the target that the logging policy can produce. What lies "
+    "outside has no weight at any effective sample size. Severity and limits as for mean-weight.",
+    (_WARN, _REFUSE),
+)
+WEIGHTS_MISS_DRAWS = Rule(
+    "weights-miss-draws",
+    "the weighted log and the fresh draws of this policy differ in {feature} by {gap:+.2f} "
+    "standard deviations (adjusted p {p_adjusted:.1g}): the weights do not turn the log into this "
+    "policy",
+    "check the log-probs (engine, template, tokens, truncation); without right weights only "
+    "label_weight='projected' is left, which takes the judge to miss nothing, or labels on the "
+    "fresh draws and the direct method",
+    "Right weights give the log the target's distribution of every feature. Refused where the "
+    "difference is highly significant and large enough to move the value by a quarter of its "
+    "standard error if what the judge misses followed that feature; otherwise a warning.",
+    (_WARN, _REFUSE),
+    {"p_value": 0.05, "refuse_p_value": 0.001, "standard_errors": 0.25},
 )
 CLIPPED_RATIOS = Rule(
     "clipped-ratios",
@@ -102,11 +132,11 @@ CALIBRATION_DOES_NOT_CARRY_OVER = Rule(
     "labels weighted to this policy differ from the calibration by {gap:+.3f} more than at equal "
     "scores (adjusted p {p_adjusted:.1g}): the judge misses something that distinguishes this "
     "policy",
-    "use tr-cpo, or calibrated-ips with OracleSliceConfig(enable_augmentation=True), which weight "
-    "the labels themselves; or improve the judge",
-    "The relation of label to score is different for the target: refused where the gap is both "
-    "highly significant and large beside the value's standard error, otherwise a warning.",
-    (_WARN, _REFUSE),
+    "weight labels by W (label_weight='raw', the default), or improve the judge",
+    "The relation of label to score is different for the target. Information where labels are "
+    "weighted by W, which corrects for it; with label_weight='projected' refused where the gap is "
+    "both highly significant and large beside the value's standard error, otherwise a warning.",
+    (_WARN, _REFUSE, _INFO),
     {"p_value": 0.05, "refuse_p_value": 0.001, "standard_errors": 0.25},
 )
 LABEL_UNCERTAINTY_LEFT_OUT = Rule(

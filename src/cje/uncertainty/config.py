@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from cje.checks import is_number
+from cje.diagnostics.judge_variance import check_label_noise
 from cje.errors import CJEError
 
 __all__ = ["UncertaintyEstimatorConfig"]
@@ -49,6 +50,8 @@ class UncertaintyEstimatorConfig:
     confidence_level : float
     random_state : int
         Seed of the folds.
+    label_noise : float, optional
+        Variance of a label around the mean label of its response, on [0, 1]; gamma leaves it out.
     """
 
     k_folds: int = 5
@@ -62,8 +65,10 @@ class UncertaintyEstimatorConfig:
     compute_diagnostics: bool = True
     confidence_level: float = 0.95
     random_state: int = 42
+    label_noise: float | None = None
 
     def __post_init__(self) -> None:
+        check_label_noise(self.label_noise)
         for field, allowed in _CHOICES.items():
             given = getattr(self, field)
             if not isinstance(given, str) or given not in allowed:

@@ -136,6 +136,7 @@ class UncertaintyAwareDRCPO:
             "seed": config.random_state,
             "level": config.confidence_level,
             "covariates": tuple(inputs.logged.covariates),
+            "label_noise": config.label_noise,
             # Equal weights are stated here, not the trace of scoring that was left out.
             "same_as_logging": inputs.unweighted,
         }
@@ -148,15 +149,14 @@ class UncertaintyAwareDRCPO:
             )
         sampler = PrecomputedSampler(inputs.logged, log_ratio_clip=np.inf)
         if inputs.fresh is None:
-            return SNIPSEstimator(sampler, label_weight="raw", **options)
+            return SNIPSEstimator(sampler, **options)
         outcome = _OUTCOMES[config.outcome_model]
         return TRCPOEstimator(sampler, inputs.fresh, outcome_model=outcome, **options)
 
     def _gamma(self, result: EstimationResult) -> Gamma:
         if not self.config.calibrate_variance:
             return Gamma(1.0, identified=False)
-        found = result.diagnostics["gamma"]
-        return Gamma(found["value"], identified=found["identified"])
+        return Gamma.from_dict(result.diagnostics["gamma"])
 
 
 def _used_weights(inputs: Inputs, result: EstimationResult, variances: FloatArray) -> FloatArray:

@@ -174,12 +174,13 @@ def _calibration(gamma: float) -> dict[str, Any]:
         "identified": known.identified,
         "verdict": known.verdict,
         "well_calibrated": known.identified and known.believable,
+        "exceeding": known.exceeding,
     }
 
 
 def _advise(report: UncertaintyReport) -> None:
     """Turn the numbers into warnings and next steps."""
-    held, gamma = report.concentration["top_10_pct_share"], report.calibration["gamma"]
+    held = report.concentration["top_10_pct_share"]
     effective, n = report.concentration["effective_rows"], report.summary["n_samples"]
     if held > 0.5:
         report.warnings.append(
@@ -195,9 +196,9 @@ def _advise(report: UncertaintyReport) -> None:
         )
         report.recommendations.append(
             "use the scaled variances, and ask for more repeats per response"
-            if gamma > 1.0
-            else "use the scaled variances: the stated ones are too wide"
         )
+    if report.calibration["exceeding"]:
+        report.recommendations.append(f"use the scaled variances: {report.calibration['verdict']}")
     if report.variance_decomposition["judge_pct"] > 50.0:
         report.recommendations.append(
             "most of the variance comes from the judge: more labels or a better judge help more "

@@ -104,10 +104,13 @@ class MultiPolicyUncertaintyResult:
         width = max(len(policy.name) for policy in self.policies)
         lines = [f"{self.estimator_type}: {len(self.policies)} policies, {self.n_samples} rows, "
                  f"{self.global_metadata['n_labels']} labels"]  # fmt: skip
+        refused = self.result.refused()
         lines += [
             f"  {policy.name:<{width}}  {policy.estimate.summary()}"
             for policy in self.rank_policies()
+            if policy.name not in refused
         ]
+        lines += [f"  {name:<{width}}  refused: {reason}" for name, reason in refused.items()]
         gamma: Gamma = self.global_metadata["gamma"]
         lines.append(f"  gamma {float(gamma):.3g}: {gamma.verdict}")
         lines += [f"  {finding}" for finding in self.findings]
@@ -196,7 +199,7 @@ def _estimate(
 
 
 def _gamma_findings(gamma: Gamma) -> Iterator[Finding]:
-    if gamma > 1.0 and not gamma.believable:
+    if not gamma.believable:
         yield JUDGE_TOO_SURE.finding(verdict=gamma.verdict, details={"gamma": float(gamma)})
 
 

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel
+from cje.checks import check_choice, is_number
 from cje.data import Dataset, PrecomputedSampler
 from cje.diagnostics import GateThresholds, effective_sample_size
-from cje.diagnostics.judge_variance import Gamma
+from cje.diagnostics.judge_variance import Gamma, check_label_noise, label_noise_of
 from cje.errors import CJEError
 from cje.estimators.identical_labels import unseen_variance
 from cje.estimators.judge_curve import judge_curve
@@ -31,12 +32,15 @@ from cje.estimators.offpolicy.label_term import (
 from cje.estimators.offpolicy.logged import FreshDraws, prepare_fresh, prepare_logged
 from cje.estimators.offpolicy.problem import Fit, Problem
 from cje.estimators.offpolicy.rewards import RewardModels, Rewards, fit_model
+from cje.estimators.offpolicy.weight_bias import support_bias
+from cje.estimators.offpolicy.weight_check import weight_check_findings
 from cje.estimators.offpolicy.weight_shrinkage import (
     Shrunk,
     WeightShrinkage,
     shrink_weights,
     shrinkage_findings,
 )
+from cje.findings.running import REPLICATE_NOISE
 from cje.findings.weights import LABEL_UNCERTAINTY_LEFT_OUT
 from cje.inference import (
     LABELS,
@@ -86,12 +90,24 @@ class OffPolicyEstimator(ABC):
     shrinkage : WeightShrinkage, optional
         Take weight from rows the judge is unsure about (needs `judge_variance`). The gates read
         the weights as they were.
+    label_weight : {"raw", "projected"}
+        Weights of the label part: W, or m(S) = E[W | S]. The latter takes E[Y | S] to be the same
+        under the target (less variance; wrong, and at best found out, where it is not).
+    logprob_noise : float
+        Standard deviation of one log-prob between repeated scorings. The ratio of two has twice
+        that variance, so weights are divided by exp(logprob_noise ** 2), their mean factor.
+    label_noise : float, optional
+        Variance of a label around the mean label of its response, on [0, 1]: it is not the judge's
+        (`Gamma`). By default that of several raters, where there are.
     """
 
     name: ClassVar[str]
     needs_fresh: ClassVar[bool] = False
+    # Whether the labels are part of the sample (rectified) or oracle uncertainty (jackknife).
+    labels_in_sample: ClassVar[bool] = False
     # Estimators that average W times something unbounded in W need a finite variance of
     # W; the others use W through its projection m(S) only, and a heavy tail is a warning there.
+    # Labels weighted by W refuse it, too.
     heavy_tail_refuses: bool = True
     # Self-normalised estimates stay near [0, 1]; an unnormalised one may be anywhere.
     bounded: ClassVar[bool] = True
@@ -112,6 +128,9 @@ class OffPolicyEstimator(ABC):
         level: float = 0.95,
         thresholds: GateThresholds | None = None,
         shrinkage: WeightShrinkage | None = None,
+        label_weight: str = "raw",
+        logprob_noise: float = 0.0,
+        label_noise: float | None = None,
     ) -> None:
         if self.needs_fresh and fresh_draws is None:
             raise CJEError(
@@ -120,6 +139,7 @@ class OffPolicyEstimator(ABC):
             )
         if n_folds < 2:
             raise CJEError("n_folds must be at least 2", value=n_folds)
+        check_choice("label_weight", label_weight, LABEL_WEIGHTS)
         self.sampler = sampler
         self.fresh_draws = fresh_draws
         self.oua_jackknife = oua_jackknife
@@ -133,6 +153,10 @@ class OffPolicyEstimator(ABC):
         self.level = level
         self.thresholds = thresholds or GateThresholds()
         self.shrinkage = shrinkage
+        self.label_weight = label_weight
+        self.logprob_noise = _noise(logprob_noise)
+        check_label_noise(label_noise)
+        self.label_noise = label_noise
 
     @abstractmethod
     def fit(self, problem: Problem) -> Fit:
@@ -141,12 +165,14 @@ class OffPolicyEstimator(ABC):
     def label_weights(self, problem: Problem) -> tuple[FloatArray, bool]:
         """Weights M (n, K) of the label part, and whether it belongs to the influence function.
 
-        With every row labelled the labels are the sample: W, in the influence. Otherwise m(S), and
-        the labels' uncertainty is kept apart as oracle uncertainty (jackknife).
+        With every row labelled the labels are the sample: W, in the influence. Otherwise they are
+        kept apart as oracle uncertainty (jackknife), unless `labels_in_sample`.
         """
         if problem.all_labelled:
             return problem.logged.weights, True
-        return problem.projected, False
+        if self.label_weight == "projected":
+            return problem.projected, self.labels_in_sample
+        return problem.logged.weights, self.labels_in_sample
 
     def assemble(
         self,
@@ -215,7 +241,7 @@ class OffPolicyEstimator(ABC):
             problem.logged.policies,
             # The label part can carry a value near the range's end beyond it.
             np.clip(fit.values, 0.0, 1.0) if self.bounded else fit.values,
-            (*kept, *self._unseen(used, fit)),
+            (*kept, *self._unseen(used, fit), *self.weight_bias(problem, fit)),
             problem.cluster_names,
             # An unnormalised estimate may lie outside the range: cutting would empty its interval.
             bounds=(0.0, 1.0) if self.bounded or _within(fit.values) else None,
@@ -259,6 +285,12 @@ class OffPolicyEstimator(ABC):
         """(n, K) what a row's weight multiplies besides its label residual: here nothing."""
         return np.zeros((len(problem.logged), len(problem.logged.policies)))
 
+    def weight_bias(self, problem: Problem, fit: Fit) -> list[Component]:
+        """Bias that the mean weight shows, of a value that rests on the log alone."""
+        if self.needs_fresh:
+            return []
+        return support_bias(problem.logged)
+
     def _shrink(self, problem: Problem) -> tuple[Problem, tuple[Shrunk, ...]]:
         if self.shrinkage is None:
             return problem, ()
@@ -299,19 +331,30 @@ class OffPolicyEstimator(ABC):
     def _findings(self, problem: Problem, fit: Fit) -> tuple[dict[str, Any], list[Finding]]:
         """Diagnostics, and findings of all gates."""
         thresholds = self.thresholds
-        if not self.heavy_tail_refuses:
+        label_weights, _ = self.label_weights(problem)
+        if not self.heavy_tail_refuses and label_weights is not problem.logged.weights:
             thresholds = tail_may_be_heavy(thresholds)
+        if not self.needs_fresh or label_weights is problem.logged.weights:
+            thresholds = replace(thresholds, mean_weight_refuses=True)
         diagnostics, findings = examine(
             problem, self.sampler, thresholds, propensity_estimated=self.use_mar
         )
-        if self.fresh_draws is not None:
-            findings += fresh_findings(problem, self.fresh_draws.n_labelled)
-        label_weights, _ = self.label_weights(problem)
         findings += label_gate(problem, label_weights, thresholds)
         clusters = problem.cluster_names
         spread = InfluenceEstimate(problem.logged.policies, fit.values, fit.components, clusters)
+        errors = spread.standard_errors()
+        if self.fresh_draws is not None and self.needs_fresh:
+            findings += fresh_findings(problem, self.fresh_draws.n_labelled)
+            findings += weight_check_findings(
+                problem,
+                self.sampler.dataset,
+                self.fresh_draws,
+                errors,
+                covariates=self.covariates,
+                weighs_labels=label_weights is problem.logged.weights,
+            )
         width = self.sampler.dataset.oracle_scale.width
-        findings += carry_over(problem, label_weights, thresholds, spread.standard_errors(), width)
+        findings += carry_over(problem, label_weights, thresholds, errors, width)
         if fit.labels_apart and not self.oua_jackknife:
             findings.append(LABEL_UNCERTAINTY_LEFT_OUT.finding())
         return diagnostics, findings
@@ -348,6 +391,7 @@ class OffPolicyEstimator(ABC):
             same_as_logging=self.same_as_logging,
             use_mar=self.use_mar,
             min_pi=self.min_pi,
+            logprob_noise=self.logprob_noise,
         )
         if models is None:
             models = RewardModels(fit_model(logged, mode=self.calibration_mode))
@@ -361,7 +405,10 @@ class OffPolicyEstimator(ABC):
         variance = self.sampler.dataset.judge_variance
         if variance is not None and not np.isfinite(variance).all():
             variance = None
-        return Problem(logged, rewards, tuple(fresh), names, models.by_target, variance)
+        noise = self.label_noise
+        if noise is None:
+            noise = label_noise_of(self.sampler.dataset.rater_labels)
+        return Problem(logged, rewards, tuple(fresh), names, models.by_target, variance, noise)
 
 
 def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ...]:
@@ -375,6 +422,18 @@ def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ..
             hint=f"targets: {', '.join(sampler.target_policies)}",
         )
     return wanted
+
+
+def _noise(sd: float) -> float:
+    """A noise that a known factor corrects; beyond the registry's limit its law would matter."""
+    if not is_number(sd) or not 0.0 <= sd <= REPLICATE_NOISE["refuse_sd"]:
+        raise CJEError(
+            f"logprob_noise must lie between 0 and {REPLICATE_NOISE['refuse_sd']:g}",
+            value=sd,
+            hint="with more noise than that no factor makes the weights right: "
+            + REPLICATE_NOISE.action,
+        )
+    return float(sd)
 
 
 def _how(fit: Fit, counted: bool) -> str:

@@ -18,6 +18,8 @@ def carry_over_findings(
     usable: list[bool],
     standard_errors: FloatArray,
     width: float = 1.0,
+    *,
+    corrected: bool = False,
 ) -> list[Finding]:
     r"""Test :math:`E[W (Y - f(S))] = E[m(S) (Y - f(S))]` for every target.
 
@@ -30,7 +32,8 @@ def carry_over_findings(
     The gap estimates the bias of the value. A significant one refuses the value only where it is
     material beside the value's own standard error (`standard_errors`, labels on [0, 1]): a bias
     of b standard errors leaves a 95% interval covering Phi(1.96 - b) - Phi(-1.96 - b), which is
-    94.3% at the limit b = 0.25. A smaller significant gap is a warning.
+    94.3% at the limit b = 0.25. A smaller significant gap is a warning, and one that labels
+    weighted by W have `corrected` is information about the judge.
     """
     gap = by_weight.correction - by_score.correction
     moved = by_weight.jackknife(by_weight.residual) - by_score.jackknife(by_score.residual)
@@ -51,10 +54,11 @@ def carry_over_findings(
             continue
         material = CALIBRATION_DOES_NOT_CARRY_OVER["standard_errors"] * standard_errors[k]
         refuse = p < CALIBRATION_DOES_NOT_CARRY_OVER["refuse_p_value"] and abs(gap[k]) > material
+        graded = Severity.REFUSE if refuse else Severity.WARNING
         found.append(
             CALIBRATION_DOES_NOT_CARRY_OVER.finding(
                 policies[k],
-                severity=Severity.REFUSE if refuse else Severity.WARNING,
+                severity=Severity.INFO if corrected else graded,
                 gap=width * float(gap[k]),
                 p_adjusted=float(p),
             )

@@ -16,6 +16,7 @@ from cje.diagnostics import (
     rater_agreement,
     score_overlap,
     score_overlap_findings,
+    target_typicality,
     weight_diagnostics,
     weight_findings,
 )
@@ -72,13 +73,24 @@ def _weights(
     logged = problem.logged
     weights: dict[str, Any] = {}
     findings: list[Finding] = []
+    targets = sampler.dataset.target_policy_logprobs
+    assert targets is not None  # the sampler saw to it
     for k, name in enumerate(logged.policies):
         clip = sampler.clipped[name]
         found = weight_diagnostics(
-            name, logged.raw[:, k], n_clipped=clip.above + clip.below, n_above=clip.above
+            name,
+            logged.raw[:, k],
+            clusters=logged.clusters,
+            n_clipped=clip.above + clip.below,
+            n_above=clip.above,
         )
         labelled_ess = effective_sample_size(logged.weights[logged.labelled, k])
-        weights[name] = {**found.to_dict(), "labelled_ess": labelled_ess}
+        typical = target_typicality(targets[:, k], sampler.log_ratios()[:, k])
+        weights[name] = {
+            **found.to_dict(),
+            "labelled_ess": labelled_ess,
+            "typicality": typical.to_dict(),
+        }
         findings += weight_findings(found, thresholds)
     return weights, findings
 
@@ -117,20 +129,20 @@ def carry_over(
     standard_errors: FloatArray,
     width: float,
 ) -> list[Finding]:
-    """Compare labels weighted by W with labels weighted by m(S), where the latter are used."""
+    """Compare labels weighted by W with labels weighted by m(S)."""
     logged = problem.logged
-    if label_weights is logged.weights:
-        return []
+    corrected = label_weights is logged.weights
     rows = logged.labelled
     omega = logged.weights[rows] / logged.propensity[rows][:, None]
     enough = [effective_sample_size(w) >= thresholds.labels_ess_refuse for w in omega.T]
     return carry_over_findings(
         logged.policies,
         problem.term(logged.weights),
-        problem.term(label_weights),
+        problem.term(problem.projected if corrected else label_weights),
         enough,
         standard_errors,
         width,
+        corrected=corrected,
     )
 
 

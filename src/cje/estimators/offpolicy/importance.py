@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cje.checks import check_choice
 from cje.errors import CJEError
-from cje.estimators.offpolicy.base import LABEL_WEIGHTS, OffPolicyEstimator
+from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.estimators.offpolicy.problem import Fit, Problem
+from cje.estimators.offpolicy.weight_bias import factor_bias
 from cje.inference import SAMPLING, Component
 from cje.kernels.arrays import FloatArray
 
@@ -41,6 +41,14 @@ class IPSEstimator(OffPolicyEstimator):
                 hint="use snips, or leave shrinkage out",
             )
 
+    def weight_bias(self, problem: Problem, fit: Fit) -> list[Component]:
+        """Of the part of the value that a factor common to the weights would multiply."""
+        logged = problem.logged
+        if problem.all_labelled:
+            return factor_bias(logged, fit.values)
+        weights, _ = self.label_weights(problem)
+        return factor_bias(logged, fit.values - problem.term(weights).correction)
+
     def fit(self, problem: Problem) -> Fit:
         logged, each, n = problem.logged, problem.rewards.each, len(problem.logged)
         if problem.all_labelled:
@@ -70,9 +78,6 @@ class SNIPSEstimator(OffPolicyEstimator):
     Parameters
     ----------
     log_ratio_shift : bool
-    label_weight : {"projected", "raw"}
-        Weights of the label part: m(S) = E[W | S], or W itself, which does not take E[Y | S] to
-        carry over (then the labels are part of the influence function).
 
     Notes
     -----
@@ -89,18 +94,10 @@ class SNIPSEstimator(OffPolicyEstimator):
         self,
         *args: Any,
         log_ratio_shift: bool = False,
-        label_weight: str = "projected",
         **options: Any,
     ) -> None:
-        check_choice("label_weight", label_weight, LABEL_WEIGHTS)
         super().__init__(*args, **options)
         self.log_ratio_shift = log_ratio_shift
-        self.label_weight = label_weight
-
-    def label_weights(self, problem: Problem) -> tuple[FloatArray, bool]:
-        if self.label_weight == "raw":
-            return problem.logged.weights, True
-        return super().label_weights(problem)
 
     def weighted_outcome(self, problem: Problem) -> FloatArray:
         return np.tile(problem.rewards.out_of_fold[:, None], len(problem.logged.policies))

@@ -98,10 +98,13 @@ def prepare_logged(
     same_as_logging: Sequence[str] = (),
     use_mar: bool = False,
     min_pi: float | None = None,
+    logprob_noise: float = 0.0,
 ) -> LoggedRows:
     """Check and collect the logged side of an off-policy problem.
 
     `min_pi` is the least estimated labelling probability; by default a tenth of the labelled share.
+    Noise of sd s in each of two log-probs multiplies the weights by exp(s^2) on average, which
+    `logprob_noise` takes out.
     """
     data = sampler.dataset
     # Of the clipped ratios: weights that all sit at the clip are as uninformative as equal ones.
@@ -114,7 +117,7 @@ def prepare_logged(
     # Means over rows are then means over prompts; one where every prompt has as many rows.
     rows = np.bincount(data.prompt_id.codes, minlength=data.prompt_id.n_names)
     once = len(data) / (np.count_nonzero(rows) * rows[data.prompt_id.codes])[:, None]
-    raw = sampler.weight_matrix(normalised=False) * once
+    raw = sampler.weight_matrix(normalised=False) * once * np.exp(-(logprob_noise**2))
     labels = sampler.oracle_labels()
     labelled = np.isfinite(labels)
     scores = sampler.judge_scores()

@@ -35,6 +35,7 @@ class Problem:
     cluster_names: Sequence[str]
     target_models: Mapping[str, CrossFittedRewardModel] = field(default_factory=dict)
     judge_variance: FloatArray | None = None
+    label_noise: float | None = None
 
     @cached_property
     def gamma(self) -> Gamma | None:
@@ -47,6 +48,7 @@ class Problem:
             self.rewards.out_of_fold[rows],
             self.judge_variance[rows],
             1.0 / self.logged.propensity[rows],
+            label_noise=self.label_noise,
         )
 
     @property

@@ -103,8 +103,16 @@ class StackedDREstimator(OffPolicyEstimator):
 
     def _made(self) -> list[OffPolicyEstimator]:
         """The components, with the options of the stack."""
-        made = (_COMPONENTS[name] for name in self.components)
-        return [make(self.sampler, self.fresh_draws, **self._options) for make in made]
+        return [
+            _COMPONENTS[name](self.sampler, self.fresh_draws, **self._options_of(name))
+            for name in self.components
+        ]
+
+    def _options_of(self, name: str) -> dict[str, Any]:
+        """The stack's options; the labels of `tr-cpo` are weighted by W always."""
+        if name == TRCPOEstimator.name:
+            return {**self._options, "label_weight": "raw"}
+        return self._options
 
     def _findings(self, problem: Problem, fit: Fit) -> tuple[dict[str, Any], list[Finding]]:
         """Labels weighted by W in any component must suffice for that, too."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from cje.checks import check_choice
-from cje.estimators.offpolicy.base import LABEL_WEIGHTS
 from cje.estimators.offpolicy.doubly_robust import DRCPOEstimator
-from cje.estimators.offpolicy.problem import Problem
-from cje.kernels.arrays import FloatArray
 
 __all__ = ["TRCPOEstimator"]
 
@@ -23,26 +19,12 @@ class TRCPOEstimator(DRCPOEstimator):
     right and carries over, whatever the weights are. The label term is in the influence function:
     no jackknife is added to it.
 
-    Parameters
-    ----------
-    label_weight : {"raw", "projected"}
-        W, or m(S) = E[W | S] in its place: less variance, but unbiased only if W and Y are
-        uncorrelated given S (a length-biased judge breaks it).
-
     Notes
     -----
-    Other parameters as in `DRCPOEstimator`.
+    Parameters as in `DRCPOEstimator`. With its default outcome model and labels weighted by W
+    `dr-cpo` gives the same value and interval; there the labels count as oracle uncertainty.
     """
 
     name: ClassVar[str] = "tr-cpo"
+    labels_in_sample: ClassVar[bool] = True
     heavy_tail_refuses: bool = True
-
-    def __init__(self, *args: Any, label_weight: str = "raw", **options: Any) -> None:
-        check_choice("label_weight", label_weight, LABEL_WEIGHTS)
-        super().__init__(*args, **options)
-        self.label_weight = label_weight
-
-    def label_weights(self, problem: Problem) -> tuple[FloatArray, bool]:
-        if self.label_weight == "projected":
-            return problem.projected, True
-        return problem.logged.weights, True
