@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from cje.estimators.pairwise.units import Units, order_is_free
 from cje.estimators.pairwise.working_model import WorkingModel
@@ -182,4 +182,4 @@ def _gap(values: FloatArray, labelled: BoolArray) -> tuple[float, float]:
     error = np.sqrt(own.var(ddof=1) / len(own) + other.var(ddof=1) / len(other))
     gap = float(own.mean() - other.mean())
     effect = gap / spread * float(np.sqrt(labelled.mean() * (1.0 - labelled.mean())))
-    return effect, float(2.0 * norm.sf(abs(gap) / error)) if error > 0 else 1.0
+    return effect, float(2.0 * ndtr(-abs(gap) / error)) if error > 0 else 1.0
