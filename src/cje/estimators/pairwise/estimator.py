@@ -58,7 +58,7 @@ class PairwiseEstimator:
     position : bool
         Take out the position bias.
     min_labels : int
-        Human verdicts a policy (or a pair) needs for a value.
+        Prompts with human verdicts a policy needs for a value (human verdicts: a pair).
     level : float
         Confidence level the result reports.
     seed : int
@@ -121,18 +121,22 @@ class PairwiseEstimator:
         """Diagnostics and findings, without a result."""
         self._fit()
         units = self.units_
-        counts = [
-            int(np.count_nonzero(units.sign(k)[self.model_.labelled]))
-            for k in range(len(units.policies))
-        ]
+        own = self.model_.labelled
+        labels = {}
+        for k, name in enumerate(units.policies):
+            mine = own[units.sign(k)[own] != 0.0]
+            labels[name] = (len(mine), len(np.unique(units.prompt[mine])))
         details, findings = self._audit()
-        labels = dict(zip(units.policies, counts, strict=True))
         return details, [*cell_findings(labels, (), self.min_labels), *findings]
 
     def pair_estimate(self, a: str, b: str) -> InfluenceEstimate:
         """The share of their comparisons that `a` wins against `b`."""
         self._fit()
         units = self.units_
+        for name in (a, b):
+            if name not in units.policies:
+                known = ", ".join(units.policies)
+                raise CJEError("no such version", value=name, hint=f"the versions are {known}")
         signed = pair_cell(units, units.policies.index(a), units.policies.index(b))
         if not signed.any():
             raise CJEError("these two were never compared", value=(a, b))
@@ -202,14 +206,15 @@ class PairwiseEstimator:
         units = self.units_
         cells: list[Cell] = [win_rate(units, self.model_, s, self._targets) for s in signed]
         estimate = join_cells(list(names), cells, units, self.model_)
-        labels = {name: cell.labels for name, cell in zip(names, cells, strict=True)}
-        identical = [n for n, cell in zip(names, cells, strict=True) if cell.identical]
+        known = dict(zip(names, cells, strict=True))
+        labels = {name: (cell.labels, cell.prompts) for name, cell in known.items()}
+        identical = [name for name, cell in known.items() if cell.identical]
         return EstimationResult(
             "pairwise",
             estimate,
             metadata={
-                "n_rows": {n: cell.rows for n, cell in zip(names, cells, strict=True)},
-                "n_labels": labels,
+                "n_rows": {name: cell.rows for name, cell in known.items()},
+                "n_labels": {name: cell.labels for name, cell in known.items()},
                 "comparisons": {
                     "rows": len(units), "labels": len(self.model_.labelled),
                 },

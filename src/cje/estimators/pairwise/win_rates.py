@@ -37,8 +37,8 @@ class Cell:
     ----------
     value : float
         Within [0, 1].
-    rows, labels : int
-        Comparisons, and those with a human verdict.
+    rows, labels, prompts : int
+        Comparisons, those with a human verdict, and the prompts of these.
     by_unit : array (n,)
         Influence of the judged comparisons.
     by_label : array (l,)
@@ -54,6 +54,7 @@ class Cell:
     value: float
     rows: int
     labels: int
+    prompts: int
     by_unit: FloatArray
     by_label: FloatArray
     label_weight: FloatArray
@@ -106,7 +107,7 @@ def win_rate(units: Units, model: WorkingModel, signed: FloatArray, targets: Flo
     if not n_labels:
         nothing = np.zeros(len(own))
         return Cell(
-            _within(0.5 + predicted), len(rows), 0, by_unit, nothing, nothing,
+            _within(0.5 + predicted), len(rows), 0, 0, by_unit, nothing, nothing,
             0.0, False,
         )  # fmt: skip
     w = raw / raw.sum()
@@ -129,6 +130,7 @@ def win_rate(units: Units, model: WorkingModel, signed: FloatArray, targets: Flo
         _within(0.5 + predicted + mean),
         len(rows),
         n_labels,
+        len(np.unique(units.prompt[own[mine]])),
         by_unit,
         by_label,
         w * side + through,
