@@ -213,6 +213,20 @@ def test_verdicts_of_another_file_join_in_either_order() -> None:
     assert any("1 of 2 human verdicts landed" in note for note in data.metadata["reading"])
 
 
+def test_human_judgements_of_mt_bench_land_on_its_gpt4_pairs() -> None:
+    pairs = [{"question_id": 81, "model_1": "x", "model_2": "y", "turn": turn,
+              "g1_winner": "model_1", "g2_winner": "tie", "judge": ["gpt-4", "pair-v2"]}
+             for turn in (1, 2)]  # fmt: skip
+    people = [{"question_id": 81, "model_a": "y", "model_b": "x", "winner": "model_a",
+               "judge": who, "turn": 2}
+              for who in ("expert_0", "gpt4_pair")]  # fmt: skip
+    data = read_comparisons(pairs, labels=people)
+    assert triples(data)[4:] == [("81", "y", "x")]  # gpt4_pair is no person
+    assert data.item.tolist() == [0, 1, 0, 1, 1]
+    with pytest.raises(CJEError, match="none by people"):
+        read_comparisons(pairs, labels=people[1:])
+
+
 def test_verdicts_join_by_the_prompt_alone_where_it_has_one_comparison() -> None:
     judged = [{k: v for k, v in row.items() if k != "human_winner"} for row in PLAIN]
     data = read_comparisons(

@@ -243,6 +243,15 @@ def test_a_version_with_few_human_verdicts_has_no_number_anywhere() -> None:
     assert {row["policy"] for row in found["ranking"]} == {"m0", "m1"}
 
 
+def test_many_verdicts_on_few_prompts_are_refused() -> None:
+    n = 200
+    data = Comparisons.from_arrays(
+        prompt_id=np.arange(n) % 5, first=["a"] * n, second=["b"] * n, item=np.arange(n),
+        human=np.arange(n) % 3 / 2.0,
+    )  # fmt: skip
+    assert set(ENTRY.build(data).fit_and_estimate().refused()) == {"a", "b"}
+
+
 def test_versions_never_compared_have_no_ranking() -> None:
     n = 60
     data = Comparisons.from_arrays(
@@ -297,3 +306,18 @@ def test_intervals_cover_with_a_hundred_human_verdicts(name: str) -> None:
     found = coverage_study(WORLDS[name], 100, seed=77)
     for value in (found.win_rate, found.strength, found.probability):
         assert 0.90 <= value <= 0.995  # 2.3 standard errors of 100 repetitions
+
+
+def test_the_audit_alone_finds_what_the_result_carries() -> None:
+    data = shown(1.0, 0.1, n=60)
+    details, findings = ENTRY.build(data).audit()
+    result = ENTRY.build(data).fit_and_estimate()
+    assert {f.code for f in findings} == {f.code for f in result.findings}
+    assert details["human_verdicts"] == 60
+
+
+def test_a_pair_never_compared_has_no_share_of_wins() -> None:
+    estimator = ENTRY.build(shown(0.5, 0.0, n=60))
+    assert 0.0 < estimator.pair_estimate("a", "b").values[0] < 1.0
+    with pytest.raises(CJEError, match="no such version"):
+        estimator.pair_estimate("a", "z")

@@ -11,7 +11,7 @@ from cje.data.codes import Codes
 from cje.data.comparisons import Comparisons
 from cje.data.labels import split_keys
 from cje.data.pair_layout import looks_pairwise
-from cje.data.pair_table import PairRows, mean_verdict, read_table
+from cje.data.pair_table import PairRows, read_table
 from cje.data.sources import Opened, open_sources
 from cje.data.tables import RowsTable, Table
 from cje.errors import CJEError
@@ -137,16 +137,22 @@ def _join_verdicts(
         asked["prompt_id"] = key
     found = PairRows(label_map=rows.label_map, skip=rows.skip)
     read_table(found, table, asked, (), (), human=True, sides=_sides_of(rows, table.name))
+    human = np.concatenate(found.human)
+    if np.isnan(human).all():
+        raise CJEError(
+            "the file of verdicts has none by people", where=table.name,
+            hint="name their column: fields={'human_winner': ...} (--field human_winner=...)",
+        )  # fmt: skip
     place = {_key(rows, row) for row in range(len(rows.prompt))}
-    keep = [row for row in range(len(found.prompt)) if _key(found, row) in place]
+    given = np.flatnonzero(~np.isnan(human)).tolist()
+    keep = [row for row in given if _key(found, row) in place]
     if not keep:
         raise CJEError(
-            f"none of the {len(found.prompt)} verdicts fits a comparison by prompt and policies",
-            where=table.name, value=_key(found, 0),
+            f"none of the {len(given)} verdicts fits a comparison by prompt and policies",
+            where=table.name, value=_key(found, given[0]),
             hint="name the prompt's column with on= (--on id=question_id)",
         )  # fmt: skip
-    human = mean_verdict([np.concatenate(part) for part in (found.human, found.judge)])
-    rows.notes.append(f"{table.name}: {len(keep)} of {len(found.prompt)} human verdicts landed")
+    rows.notes.append(f"{table.name}: {len(keep)} of {len(given)} human verdicts landed")
     for name in ("prompt", "first", "second", "turn"):
         getattr(rows, name).extend(getattr(found, name)[row] for row in keep)
     rows.judge.append(np.full(len(keep), np.nan))

@@ -18,7 +18,7 @@ from cje.data.verdicts import read_verdicts
 from cje.errors import CJEError
 from cje.kernels.arrays import BoolArray, FloatArray
 
-__all__ = ["PairRows", "mean_verdict", "read_table"]
+__all__ = ["PairRows", "read_table"]
 
 _SIDE_NAMES = ("A", "B")
 # Words in the name of a judge that is a model; anybody else is a person.
@@ -164,10 +164,10 @@ def _verdicts(
         return None, None, _one_hot(cells, layout)
     judge = [one(path) for path in layout.judge]
     people = [one(path) for path in layout.human]
-    by_people = mean_verdict(people) if people else None
+    by_people = _mean_verdict(people) if people else None
     if len(people) > 1:
         notes.append(f"{len(people)} columns of human verdicts are {len(people)} raters")
-    by_judge = mean_verdict(judge[:1] if layout.orders else judge) if judge else None
+    by_judge = _mean_verdict(judge[:1] if layout.orders else judge) if judge else None
     if len(judge) > 1 and not layout.orders:
         notes.append(f"{len(judge)} columns of judges' verdicts are averaged")
     if layout.who is not None and by_people is not None:
@@ -213,7 +213,7 @@ def _one_hot(cells: Cells, layout: PairLayout) -> FloatArray:
     return value
 
 
-def mean_verdict(columns: Sequence[FloatArray]) -> FloatArray:
+def _mean_verdict(columns: Sequence[FloatArray]) -> FloatArray:
     """The mean of those that there are in each row; NaN where there is none."""
     stacked = np.stack(columns)
     known = ~np.isnan(stacked)

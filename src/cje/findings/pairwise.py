@@ -18,8 +18,9 @@ NO_HUMAN_VERDICTS = Rule(
 )
 FEW_HUMAN_VERDICTS = Rule(
     "few-human-verdicts",
-    "only {n_labels} human verdicts on its comparisons",
-    "have people judge at least {enough:.0f} randomly chosen comparisons of this version",
+    "its comparisons have only {n_labels} human verdicts, on {n_prompts} prompts",
+    "have people judge comparisons of this version on at least {enough:.0f} randomly chosen "
+    "prompts",
     "Too few human verdicts to correct the judge (refused), or few enough that the interval rests "
     "on the normal approximation (warning).",
     (_REFUSE, _WARN),

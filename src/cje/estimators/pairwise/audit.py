@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from cje.estimators.pairwise.units import Units, order_is_free
 from cje.estimators.pairwise.working_model import WorkingModel
@@ -30,21 +30,25 @@ _LEAST_SWAPPED = 20  # comparisons in both orders that tell the judge's position
 
 
 def cell_findings(
-    labels: Mapping[str, int], identical: Sequence[str], min_labels: int
+    labels: Mapping[str, tuple[int, int]], identical: Sequence[str], min_labels: int
 ) -> list[Finding]:
-    """Values with too few human verdicts, and values whose verdicts are all the same."""
-    if not any(labels.values()):
+    """Values with human verdicts on too few prompts, and values whose verdicts are all the same.
+
+    `labels` are human verdicts and their prompts.
+    """
+    if not any(n for n, _ in labels.values()):
         return [NO_HUMAN_VERDICTS.finding()]
     found = []
     enough = FEW_HUMAN_VERDICTS["enough"]
-    for name, n in labels.items():
-        if n < enough:
-            severity = Severity.REFUSE if n < min_labels else Severity.WARNING
-            found.append(
-                FEW_HUMAN_VERDICTS.finding(name, severity=severity, n_labels=n, enough=enough)
+    for name, (n, prompts) in labels.items():
+        if prompts < enough:
+            severity = Severity.REFUSE if prompts < min_labels else Severity.WARNING
+            finding = FEW_HUMAN_VERDICTS.finding(
+                name, severity=severity, n_labels=n, n_prompts=prompts, enough=enough
             )
+            found.append(finding)
     for name in identical:
-        which = f"all {labels[name]} human verdicts on its comparisons"
+        which = f"all {labels[name][0]} human verdicts on its comparisons"
         found.append(IDENTICAL_LABELS.finding(name, which=which))
     return found
 
@@ -182,4 +186,4 @@ def _gap(values: FloatArray, labelled: BoolArray) -> tuple[float, float]:
     error = np.sqrt(own.var(ddof=1) / len(own) + other.var(ddof=1) / len(other))
     gap = float(own.mean() - other.mean())
     effect = gap / spread * float(np.sqrt(labelled.mean() * (1.0 - labelled.mean())))
-    return effect, float(2.0 * norm.sf(abs(gap) / error)) if error > 0 else 1.0
+    return effect, float(2.0 * ndtr(-abs(gap) / error)) if error > 0 else 1.0

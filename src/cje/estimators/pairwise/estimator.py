@@ -58,7 +58,7 @@ class PairwiseEstimator:
     position : bool
         Take out the position bias.
     min_labels : int
-        Human verdicts a policy (or a pair) needs for a value.
+        Prompts with human verdicts a policy needs for a value (human verdicts: a pair).
     level : float
         Confidence level the result reports.
     seed : int
@@ -68,8 +68,6 @@ class PairwiseEstimator:
     ----------
     units_ : Units
     model_ : WorkingModel
-    pairs_ : InfluenceEstimate or None
-        Win rates of the pairs that have enough human verdicts, named ``"a vs b"``.
     ranking_ : BradleyTerry or None
         The ranking; None where there is no finite one.
 
@@ -115,7 +113,7 @@ class PairwiseEstimator:
         if self.ranking_ is None and asked and len(self.model_.labelled):
             findings.append(NO_RANKING.finding(reason=reason))
         result = result.with_(findings=findings)
-        details |= head_to_head(result, self.pairs_, self._pair_labels, self.min_labels)
+        details |= head_to_head(result, self.pair_estimate, self._pair_counts(), self.min_labels)
         details |= ranking_rows(result, self.ranking_, reason)
         return result.with_(diagnostics={"pairwise": details})
 
@@ -123,13 +121,27 @@ class PairwiseEstimator:
         """Diagnostics and findings, without a result."""
         self._fit()
         units = self.units_
-        counts = [
-            int(np.count_nonzero(units.sign(k)[self.model_.labelled]))
-            for k in range(len(units.policies))
-        ]
+        own = self.model_.labelled
+        labels = {}
+        for k, name in enumerate(units.policies):
+            mine = own[units.sign(k)[own] != 0.0]
+            labels[name] = (len(mine), len(np.unique(units.prompt[mine])))
         details, findings = self._audit()
-        labels = dict(zip(units.policies, counts, strict=True))
         return details, [*cell_findings(labels, (), self.min_labels), *findings]
+
+    def pair_estimate(self, a: str, b: str) -> InfluenceEstimate:
+        """The share of their comparisons that `a` wins against `b`."""
+        self._fit()
+        units = self.units_
+        for name in (a, b):
+            if name not in units.policies:
+                known = ", ".join(units.policies)
+                raise CJEError("no such version", value=name, hint=f"the versions are {known}")
+        signed = pair_cell(units, units.policies.index(a), units.policies.index(b))
+        if not signed.any():
+            raise CJEError("these two were never compared", value=(a, b))
+        cell = win_rate(units, self.model_, signed, self._targets)
+        return join_cells([f"{a} over {b}"], [cell], units, self.model_)
 
     def estimate_by(self, column: str) -> EstimationResult:
         """Win rates within each level of a subgroup column, the working model shared by all."""
@@ -160,27 +172,20 @@ class PairwiseEstimator:
             raise CJEError("a comparison needs two policies", value=self.units_.policies)
         self.model_: WorkingModel = fit_working_model(self.units_, position=self.position)
         self._targets = self.model_.targets(equal_style=True)
-        self._fit_pairs()
         self.ranking_: BradleyTerry | None = None
         if not self._no_ranking():
             self.ranking_ = fit_bradley_terry(self.units_, self.model_, self.covariates)
 
-    def _fit_pairs(self) -> None:
+    def _pair_counts(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Comparisons and human verdicts of each pair that was compared."""
         units = self.units_
-        self._pair_labels: dict[tuple[str, str], tuple[int, int]] = {}
-        names, cells = [], []
-        pairs = np.unique(np.column_stack([units.low, units.high]), axis=0)
-        for a, b in pairs.tolist():
-            signed = pair_cell(units, a, b)
-            n = int(np.count_nonzero(signed[self.model_.labelled]))
-            who = (units.policies[a], units.policies[b])
-            self._pair_labels[who] = (int(np.count_nonzero(signed)), n)
-            if n >= self.min_labels:
-                names.append(f"{who[0]} vs {who[1]}")
-                cells.append(win_rate(units, self.model_, signed, self._targets))
-        self.pairs_: InfluenceEstimate | None = None
-        if cells:
-            self.pairs_ = join_cells(names, cells, units, self.model_)
+        pairs = np.column_stack([units.low, units.high])
+        seen, at, counts = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+        labels = np.bincount(at.reshape(-1)[self.model_.labelled], minlength=len(seen))
+        return {
+            (units.policies[a], units.policies[b]): (n, m)
+            for (a, b), n, m in zip(seen.tolist(), counts.tolist(), labels.tolist(), strict=True)
+        }
 
     def _no_ranking(self) -> str:
         """Why there can be no ranking; empty where one can be fitted."""
@@ -201,14 +206,15 @@ class PairwiseEstimator:
         units = self.units_
         cells: list[Cell] = [win_rate(units, self.model_, s, self._targets) for s in signed]
         estimate = join_cells(list(names), cells, units, self.model_)
-        labels = {name: cell.labels for name, cell in zip(names, cells, strict=True)}
-        identical = [n for n, cell in zip(names, cells, strict=True) if cell.identical]
+        known = dict(zip(names, cells, strict=True))
+        labels = {name: (cell.labels, cell.prompts) for name, cell in known.items()}
+        identical = [name for name, cell in known.items() if cell.identical]
         return EstimationResult(
             "pairwise",
             estimate,
             metadata={
-                "n_rows": {n: cell.rows for n, cell in zip(names, cells, strict=True)},
-                "n_labels": labels,
+                "n_rows": {name: cell.rows for name, cell in known.items()},
+                "n_labels": {name: cell.labels for name, cell in known.items()},
                 "comparisons": {
                     "rows": len(units), "labels": len(self.model_.labelled),
                 },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ __all__ = ["head_to_head", "ranking_rows"]
 
 ELO = 400.0 / np.log(10.0)
 ELO_MEAN = 1000.0
+_MOST_EXACT = 15  # versions whose differences keep their influence by prompt
 
 
 def head_to_head(
     result: EstimationResult,
-    estimate: InfluenceEstimate | None,
+    estimate: Callable[[str, str], InfluenceEstimate],
     counts: Mapping[tuple[str, str], tuple[int, int]],
     min_labels: int,
 ) -> dict[str, Any]:
@@ -29,24 +30,20 @@ def head_to_head(
     A pair with a refused version, or with fewer human verdicts than `min_labels`, has no number.
     """
     refused = result.refused()
-    usable = [
-        (a, b) for (a, b), (_, n) in counts.items()
-        if n >= min_labels and a not in refused and b not in refused
-    ]  # fmt: skip
     numbers: dict[tuple[str, str], dict[str, Any]] = {}
-    if usable and estimate is not None:
-        chosen = estimate.select([f"{a} vs {b}" for a, b in usable])
-        p = chosen.p_values(0.5)
-        limits, adjusted = chosen.intervals(result.level), holm(p)
-        half = 1.0 - result.level
-        for k, pair in enumerate(usable):
-            value = float(chosen.values[k])
-            sure = adjusted[k] < half
-            numbers[pair] = {
-                "win_rate": value, "low": limits[k].low, "high": limits[k].high,
-                "p_even": float(p[k]), "p_adjusted": float(adjusted[k]),
-                "verdict": ("better" if value > 0.5 else "worse") if sure else "inconclusive",
+    for (a, b), (_, n) in counts.items():
+        if n >= min_labels and a not in refused and b not in refused:
+            one = estimate(a, b)
+            low, high = one.intervals(result.level)[0]
+            numbers[a, b] = {
+                "win_rate": float(one.values[0]), "low": low, "high": high,
+                "p_even": float(one.p_values(0.5)[0]),
             }  # fmt: skip
+    adjusted = holm([row["p_even"] for row in numbers.values()]) if numbers else np.zeros(0)
+    for row, p in zip(numbers.values(), adjusted.tolist(), strict=True):
+        better = "better" if row["win_rate"] > 0.5 else "worse"
+        row["p_adjusted"] = p
+        row["verdict"] = better if p < 1.0 - result.level else "inconclusive"
     nothing = dict.fromkeys(("win_rate", "low", "high", "p_even", "p_adjusted"))
     return {
         "pairs": [
@@ -72,7 +69,7 @@ def ranking_rows(
     if len(names) < 2:
         return {"ranking": None, "ranking_reason": "fewer than two versions have a value"}
     strengths = ranking.strengths.select(names)
-    gaps = strengths.all_pairs()
+    gaps = (_by_covariance(strengths) if len(names) > _MOST_EXACT else strengths).all_pairs()
     joint = gaps.simultaneous_intervals(result.level)
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     above = dict.fromkeys(names, 0)
@@ -110,6 +107,14 @@ def ranking_rows(
         "win_probabilities": chances,
         "style": _style(ranking.style, result.level),
     }
+
+
+def _by_covariance(estimate: InfluenceEstimate) -> InfluenceEstimate:
+    """The same without its influence by prompt: every difference of many would need its own."""
+    df = float(estimate.degrees_of_freedom().min())
+    return InfluenceEstimate.from_covariance(
+        estimate.names, estimate.values, estimate.covariance(), df=df
+    )
 
 
 def _style(style: InfluenceEstimate | None, level: float) -> list[dict[str, Any]]:

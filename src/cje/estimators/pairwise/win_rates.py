@@ -26,6 +26,7 @@ from cje.kernels.clusters import cluster_sums
 __all__ = ["Cell", "join_cells", "pair_cell", "policy_cell", "win_rate"]
 
 _NO_SPREAD = 1e-9
+_NO_SHIFT = 1e-14
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Cell:
     ----------
     value : float
         Within [0, 1].
-    rows, labels : int
-        Comparisons, and those with a human verdict.
+    rows, labels, prompts : int
+        Comparisons, those with a human verdict, and the prompts of these.
     by_unit : array (n,)
         Influence of the judged comparisons.
     by_label : array (l,)
@@ -53,6 +54,7 @@ class Cell:
     value: float
     rows: int
     labels: int
+    prompts: int
     by_unit: FloatArray
     by_label: FloatArray
     label_weight: FloatArray
@@ -93,24 +95,28 @@ def _alike(sign: FloatArray, opponent: IntArray, units: Units) -> FloatArray:
 def win_rate(units: Units, model: WorkingModel, signed: FloatArray, targets: FloatArray) -> Cell:
     """The win rate over the comparisons of nonzero signed weight."""
     beta, own = model.coefficients, model.labelled
-    centre = signed @ targets
+    rows = np.flatnonzero(signed)  # one pair of many: few of all comparisons
+    centre = signed[rows] @ targets[rows]
     predicted = float(centre @ beta)
-    by_unit = signed * (targets @ beta) - np.abs(signed) * predicted
+    by_unit = np.zeros(len(units))
+    by_unit[rows] = signed[rows] * (targets[rows] @ beta) - np.abs(signed[rows]) * predicted
     side = np.sign(signed[own])
     raw = np.abs(signed[own]) * model.weight
-    n_labels = int(np.count_nonzero(raw))
+    mine = np.flatnonzero(raw)
+    n_labels = len(mine)
     if not n_labels:
         nothing = np.zeros(len(own))
         return Cell(
-            _within(0.5 + predicted), int(np.count_nonzero(signed)), 0, by_unit, nothing, nothing,
+            _within(0.5 + predicted), len(rows), 0, 0, by_unit, nothing, nothing,
             0.0, False,
         )  # fmt: skip
     w = raw / raw.sum()
-    seen = (w * side) @ model.features[own]
+    seen = (w * side)[mine] @ model.features[own[mine]]
     oriented = side * model.residual
     mean = float(w @ oriented)
     shift = centre - seen
-    through = model.pull @ shift
+    moved = np.flatnonzero(np.abs(shift) > _NO_SHIFT)
+    through = model.pull[:, moved] @ shift[moved]
     leverage = np.maximum(w + model.leverage - 1.0 / len(own), 0.0)
     inflation = 1.0 / np.sqrt(1.0 - np.minimum(leverage, 0.9))
     by_label = (w * (oriented - mean) + through * model.residual) * inflation
@@ -122,8 +128,9 @@ def win_rate(units: Units, model: WorkingModel, signed: FloatArray, targets: Flo
     flat = float(np.ptp(oriented[raw > 0])) < _NO_SPREAD
     return Cell(
         _within(0.5 + predicted + mean),
-        int(np.count_nonzero(signed)),
+        len(rows),
         n_labels,
+        len(np.unique(units.prompt[own[mine]])),
         by_unit,
         by_label,
         w * side + through,
