@@ -22,14 +22,11 @@ from cje.estimators.direct.cells import (
 from cje.estimators.direct.findings import cell_findings, copy_findings, weighting_findings
 from cje.estimators.direct.label_pool import MIN_CLUSTERS, gather_labels
 from cje.estimators.direct.label_predictor import fit_label_predictor
-from cje.estimators.direct.own_labels import ENTER_FROM, moderated, towards_borrowed
-from cje.estimators.direct.raters import RaterShare, rater_component, rater_role
+from cje.estimators.direct.own_labels import ENTER_FROM
+from cje.estimators.direct.raters import rater_component, rater_role
 from cje.estimators.direct.rectifier import (
-    LabelledCell,
     Slope,
-    effective_trials,
     own_slope,
-    rectified_mean,
     shrunken_slopes,
 )
 from cje.estimators.direct.selection import (
@@ -38,7 +35,7 @@ from cje.estimators.direct.selection import (
     selection_findings,
     with_labelling_model,
 )
-from cje.estimators.identical_labels import unseen_variance
+from cje.estimators.direct.valuation import Valuation
 from cje.estimators.judge_curve import judge_curve
 from cje.estimators.rows import (
     cells_of,
@@ -192,7 +189,10 @@ class DirectEstimator:
         propensity = None if data.label_propensity is None else data.label_propensity[rows]
         prediction = self.predictor_.at_labels[:n]
         self._labels = Labels(rows, prediction, pool.labels[:n], propensity)
-        self._borrowing = Borrowing(self.predictor_, pool)
+        self._valuation = Valuation(
+            data, self._x, self._units, self._labels, pool, self.predictor_,
+            Borrowing(self.predictor_, pool), self.min_labels,
+        )  # fmt: skip
 
     def _fit_with(self, tables: Sequence[FloatArray | None]) -> None:
         """Gather labels and fit the predictor with covariates, one table per data set."""
@@ -295,7 +295,7 @@ class DirectEstimator:
         tuned = [k for k, rests in enumerate(enough) if rests]
         few = [k for k, n in enumerate(counts) if n >= ENTER_FROM and not enough[k]]
         weights = draw_weights(data, cells)
-        labelled = {k: self._labelled_cell(own[k], weights) for k in (*tuned, *few)}
+        labelled = {k: self._valuation.labelled_cell(own[k], weights) for k in (*tuned, *few)}
         fitted = [own_slope(labelled[k]) for k in tuned]
         # A few labels know no slope: theirs is the common one.
         shrunken = shrunken_slopes([*fitted, *(Slope(0.0, np.inf, 0.0, 0.0) for _ in few)])
@@ -308,115 +308,14 @@ class DirectEstimator:
             row_weight = None if weights is None else weights[rows]
             if k in slopes:
                 at = np.searchsorted(rows, self._labels.rows[own[k]])
-                cell = self._rectified(rows, row_weight, at, labelled[k], slopes[k], enough[k])
+                cell = self._valuation.rectified(
+                    rows, row_weight, at, labelled[k], slopes[k], enough[k]
+                )
             else:
-                cell = self._borrowed(rows, row_weight, len(own[k]), counts[k])
+                cell = self._valuation.borrowed(rows, row_weight, len(own[k]), counts[k])
             influence[:, k] = cluster_sums(cell.influence, units.codes[rows], units.n_names)
             done.append(cell)
         return self._result(cells, done, influence)
-
-    def _labelled_cell(self, own: IntArray, weights: FloatArray | None) -> LabelledCell:
-        labels = self._labels
-        u = np.ones(len(own)) if weights is None else weights[labels.rows[own]]
-        if labels.propensity is None:
-            w, c = u, u**2
-        else:
-            pi = labels.propensity[own]
-            w, c = u / pi, u**2 * (1.0 - pi) / pi**2
-        # all rows labelled for certain: any slope gives the mean of the labels
-        c = c if c.sum() > 0 else np.ones(len(own))
-        _, cluster = np.unique(self._units.codes[labels.rows[own]], return_inverse=True)
-        return LabelledCell(
-            labels.prediction[own], labels.label[own], w / w.sum(), c / c.mean(), cluster
-        )
-
-    def _rectified(
-        self,
-        rows: IntArray,
-        row_weight: FloatArray | None,
-        at: IntArray,
-        cell: LabelledCell,
-        slope: float,
-        enough: bool,
-    ) -> Cell:
-        x = None if self._x is None else self._x[rows]
-        scores = self.dataset.judge_score[rows]
-        prediction = self.predictor_.average(scores, x)
-        prediction[at] = cell.prediction
-        found = rectified_mean(prediction, row_weight, cell, slope)
-        value, unseen = found.value, 0.0
-        if not enough:
-            found, unseen = moderated(found, cell, self._other_variance(rows[at], slope))
-            u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
-            borrowed = float(u @ self.predictor_.reward(scores, x))
-            value = towards_borrowed(found, borrowed, cell, self.min_labels)
-        elif np.ptp(cell.label) == 0.0:
-            unseen = unseen_variance(cell.n_clusters)
-        trials = effective_trials(found, at, cell) if enough else np.nan
-        influence = found.sample
-        influence[at] += found.labels
-        mean = float(cell.weight @ cell.label)
-        variance = float(cell.weight @ (cell.label - mean) ** 2)
-        error = cell.label - slope * cell.prediction
-        spread = float(cell.weight @ (error - float(cell.weight @ error)) ** 2)
-        shares = cell.by_cluster(cell.weight)
-        codes = self._units.codes[rows[at]]
-        clusters = np.empty(cell.n_clusters, dtype=np.int64)
-        clusters[cell.cluster] = codes
-        return Cell(
-            float(np.clip(value, 0.0, 1.0)),
-            influence,
-            rows,
-            len(at),
-            cell.n_clusters,
-            slope if enough else None,
-            None if variance <= 0 else 1.0 - spread / variance,
-            variance,
-            unseen,
-            RaterShare(rows[at], cell.weight, error - float(cell.weight @ error)),
-            trials,
-            label_variance=spread * shares**2,
-            clusters=clusters,
-        )
-
-    def _other_variance(self, own_rows: IntArray, slope: float) -> float:
-        """Variance of the residuals of all labels but those of the rows given."""
-        pool = self.pool_
-        other = np.ones(len(pool.labels), dtype=bool)
-        other[np.searchsorted(self._labels.rows, own_rows)] = False
-        if not other.any():
-            other[:] = True
-        error = (pool.labels - slope * self.predictor_.at_labels)[other]
-        return float(error.var())
-
-    def _borrowed(
-        self, rows: IntArray, row_weight: FloatArray | None, n_labels: int, n_clusters: int
-    ) -> Cell:
-        x = None if self._x is None else self._x[rows]
-        u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
-        found = self._borrowing.value(self.dataset.judge_score[rows], x, u)
-        pool = self.pool_
-        return Cell(
-            found.value,
-            found.sample,
-            rows,
-            n_labels,
-            n_clusters,
-            None,
-            None,
-            None,
-            unseen_variance(len(np.unique(pool.clusters))) if np.ptp(pool.labels) == 0.0 else 0.0,
-            RaterShare(self._labels.rows, *self._label_share()),
-            by_label=found.by_label,
-        )
-
-    def _label_share(self) -> tuple[FloatArray, FloatArray]:
-        """Weights and residuals of all own labels, as a borrowed value rests on them."""
-        labels = self._labels
-        w = np.ones(len(labels.rows)) if labels.propensity is None else 1.0 / labels.propensity
-        error = labels.label - labels.prediction
-        w = w / w.sum() if len(w) else w
-        return w, error - float(w @ error)
 
     def _result(self, cells: Codes, done: list[Cell], influence: FloatArray) -> EstimationResult:
         scale, names = self.dataset.oracle_scale, cells.names
@@ -456,7 +355,7 @@ class DirectEstimator:
             between = rater_component(self.dataset, [cell.share for cell in done])
             found += [] if between is None else [between]
         borrowing = any(cell.by_label is not None for cell in done)
-        df = self._borrowing.degrees_of_freedom if borrowing else np.inf
+        df = self._valuation.borrowing.degrees_of_freedom if borrowing else np.inf
         found += label_components(done, self.pool_.clusters, self._units.n_names, df)
         return found
 
