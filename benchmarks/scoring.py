@@ -2,10 +2,10 @@
 
     python -m benchmarks.scoring [--quick] [--out FILE] [SECTION ...]
 
-One command, ten minutes on one H200. Sections: check, write, speed, prefix,
-temperatures, invariant, transformers, error (all by default). The 8B Llama shape has random weights, which is enough for
-speed. `error` trains a model of about 110 million parameters on this machine's own Python sources.
-Every speed is a ratio within this run. ``--out`` writes a record that
+One command, ten minutes on one H200. Sections: check, write, speed, prefix, temperatures,
+invariant, transformers, error (all by default). The 8B Llama shape has random weights, which is
+enough for speed. `error` trains a model of about 110 million parameters on this machine's own
+Python sources. Every speed is a ratio within this run. ``--out`` writes a record that
 ``python -m benchmarks --record FILE`` puts into `results.json`. Needs torch and a CUDA GPU; what
 else is missing (transformers, tokenizers) is reported as such.
 """
