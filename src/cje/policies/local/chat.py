@@ -71,6 +71,10 @@ class LocalChat:
         """There is no server to post to."""
         raise FatalError("a model in this process has no routes", reason="no_server")
 
+    async def models(self, *, within: float = 10.0) -> list[str]:
+        """The one model there is."""
+        return [self.endpoint.model]
+
     def identity(self) -> dict[str, JSON]:
         """What decides the answers: the weights, wherever they lie, and their numerics."""
         from cje.policies.local.weights import model_digest
