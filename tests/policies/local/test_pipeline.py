@@ -138,10 +138,10 @@ def test_conversations_that_wait_together_get_the_answers_they_get_alone(folders
 def test_a_killed_actor_loses_only_its_batch(tmp_path, folders):
     pytest.importorskip("ray")
     made = settings(folders, batch_invariant=True, batch_tokens=256)
-    made |= {"chunk_rows": 30, "estimation": {"estimators": ["snips"]}}
+    made |= {"chunk_rows": 20, "estimation": {"estimators": ["snips"]}}
     for name in ("local", "ray"):
-        write_prompts(tmp_path / name, 240)
-        write_config(tmp_path / name, made, executor=name, ray={"workers": 2})
+        write_prompts(tmp_path / name, 120)
+        write_config(tmp_path / name, made, executor=name, ray={"workers": 2}, oracle_config=None)
     CJEPipeline(load_config(tmp_path / "local" / "config.yaml")).run()
     killed: list[int] = []
     store = tmp_path / "ray" / "run" / "store.sqlite"
