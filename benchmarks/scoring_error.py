@@ -151,7 +151,7 @@ def _continue(model: Any, tokens: Any) -> Any:
     """A few small steps further, on the first half of the held-out text: the target policy."""
     import torch
 
-    optimiser = torch.optim.SGD(model.parameters(), lr=2e-3)
+    optimiser = torch.optim.SGD(model.parameters(), lr=2e-2)
     for _ in range(4):
         _step(model, optimiser, tokens[: len(tokens) // 2], 16)
     return model

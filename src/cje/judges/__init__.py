@@ -14,6 +14,7 @@ from cje.judges.oracle import CallableOracle, CSVOracle, JoinReport, ModelOracle
 from cje.judges.parsing import Parsed, parse_verdict
 from cje.judges.template import JudgeTemplate, load_template, template_names
 from cje.judges.verdict import JudgedScore, VarianceMethod, Verdict, combine_verdicts
+from cje.models import Client
 
 if TYPE_CHECKING:
     from cje.judges.api import APIJudge as APIJudge
@@ -49,13 +50,20 @@ _HOME = {"APIJudge": "api"}
 __getattr__, __dir__ = lazy_names(__name__, _HOME, __all__)
 
 
-def make_judge(config: JudgeConfig | Mapping[str, Any]) -> Judge:
-    """The judge a config describes."""
+def make_judge(config: JudgeConfig | Mapping[str, Any], *, client: Client | None = None) -> Judge:
+    """The judge a config describes.
+
+    Parameters
+    ----------
+    config : JudgeConfig or mapping
+    client : Client, optional
+        What answers, instead of the configured server (`APIJudge`).
+    """
     parsed = JudgeConfig.parse(config)
     if parsed.provider != "offline":
         from cje.judges.api import APIJudge
 
-        return APIJudge(parsed)
+        return APIJudge(parsed, client=client)
     return OfflineJudge(
         name=parsed.name,
         bias=parsed.bias,

@@ -36,9 +36,24 @@ class APIJudge(BaseJudge):
 
     The answer is asked for as JSON with a schema; a server that does not know schemas is asked
     again in plain words, once, and the answer is then read tolerantly.
+
+    Parameters
+    ----------
+    config : JudgeConfig or mapping
+    concurrency : int
+        Calls in flight at a time (`score_batch`).
+    client : Client, optional
+        What answers, instead of the configured server; ``provider: transformers`` needs a
+        `cje.policies.local.LocalChat`.
     """
 
-    def __init__(self, config: JudgeConfig | Mapping[str, Any], *, concurrency: int = 16) -> None:
+    def __init__(
+        self,
+        config: JudgeConfig | Mapping[str, Any],
+        *,
+        concurrency: int = 16,
+        client: Client | None = None,
+    ) -> None:
         self.config = JudgeConfig.parse(config)
         template = load_template(self.config.template)
         if self.config.scale is not None:
@@ -57,7 +72,7 @@ class APIJudge(BaseJudge):
         self.name, self.provider = self.config.name, self.config.provider
         self.n_repeats, self.variance_method = self.config.repeats, self.config.variance
         self.concurrency, self.seed = concurrency, self.config.seed
-        self.client: Client = make_client(self.config.endpoint_record())
+        self.client: Client = client or make_client(self.config.endpoint_record())
         self._structured = self.config.structured and self.provider != "anthropic"
 
     async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
@@ -154,7 +169,7 @@ class APIJudge(BaseJudge):
 
     def identity(self) -> dict[str, JSON]:
         return {
-            **self.config.endpoint_record().identity(),
+            **self._model_identity(),
             "template": self.template.digest,
             "rubric": self.config.rubric,
             "variance": self.config.variance,
@@ -162,6 +177,12 @@ class APIJudge(BaseJudge):
             "max_tokens": self.config.max_tokens,
             "structured": self.config.structured,
         }
+
+    def _model_identity(self) -> dict[str, JSON]:
+        """Of the server; a model in this process is told by its weights."""
+        own = getattr(self.client, "identity", None)
+        found: dict[str, JSON] = own() if own else self.config.endpoint_record().identity()
+        return found
 
     async def aclose(self) -> None:
         await self.client.aclose()

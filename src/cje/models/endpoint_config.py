@@ -15,7 +15,7 @@ __all__ = ["LOCAL_PROVIDER", "EndpointConfig", "config_faults"]
 
 #: The provider that computes open weights in this process.
 LOCAL_PROVIDER = "transformers"
-_LOCAL_FIELDS = frozenset({"dtype", "device", "batch_invariant", "batch_tokens"})
+_LOCAL_FIELDS = ("batch_invariant", "batch_tokens", "device", "dtype")
 
 
 class EndpointConfig(BaseModel):
@@ -89,7 +89,8 @@ class EndpointConfig(BaseModel):
 
     @model_validator(mode="after")
     def _local_fields(self) -> Self:
-        given = sorted(_LOCAL_FIELDS & self.model_fields_set)
+        # Compared with the defaults: a configuration that travels states every field.
+        given = [name for name in _LOCAL_FIELDS if getattr(self, name) != _default(name)]
         if given and not self.is_local:
             raise ValueError(f"{', '.join(given)}: only for provider '{LOCAL_PROVIDER}'")
         return self
@@ -125,6 +126,10 @@ class EndpointConfig(BaseModel):
             raise CJEError(
                 f"{cls.__name__} is wrong: {config_faults(error)}", where=values.get("name")
             ) from error
+
+
+def _default(field: str) -> Any:
+    return EndpointConfig.model_fields[field].default
 
 
 def config_faults(error: ValidationError) -> str:

@@ -16,7 +16,7 @@ from cje.pipeline.request import Answer, Outcome, Request
 if TYPE_CHECKING:
     from cje.pipeline.engine import CallEngine
 
-__all__ = ["Attempts", "safe_call", "storable"]
+__all__ = ["Attempts", "planned_result", "safe_call", "storable"]
 
 # Unusable for a reason that lies in what was sent: the next attempt sends the same.
 _IN_THE_REQUEST = frozenset(
@@ -156,6 +156,19 @@ def _report(
     else:
         used.counted += 1
         gate.answered()
+
+
+def planned_result(
+    engine: CallEngine, request: Request, answer: Answer | ModelCallError, bound: float
+) -> tuple[Outcome, CallRecord]:
+    """Outcome and record of a call that a planned pass answered; it is never tried again."""
+    used = Attempts(total=1)
+    if isinstance(answer, ModelCallError):
+        outcome, usable = Outcome(None, answer.reason, str(answer)), None
+    else:
+        outcome, usable = Outcome(answer.to_json()), answer
+    engine.budget.settle(bound, _book(Meter(), usable, request, bound, used))
+    return storable(request, outcome, used)
 
 
 def storable(request: Request, outcome: Outcome, used: Attempts) -> tuple[Outcome, CallRecord]:

@@ -147,10 +147,15 @@ class BudgetConfig(_Section):
 
 
 class RayConfig(_Section):
-    """Where Ray runs: an existing cluster's address, or none to start one on this machine."""
+    """Where Ray runs: an existing cluster's address, or none to start one on this machine.
+
+    A stage that computes open weights gives each worker ``gpus_per_worker`` GPUs (by default one,
+    where the cluster has any); a model larger than one GPU belongs behind a server.
+    """
 
     address: str | None = None
     workers: Positive = 2
+    gpus_per_worker: Annotated[float, Field(ge=0.0)] | None = None
 
 
 class PipelineConfig(_Section):

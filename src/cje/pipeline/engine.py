@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cje.errors import CJEError
-from cje.pipeline.attempts import Attempts, safe_call, storable
+from cje.pipeline.attempts import Attempts, planned_result, safe_call, storable
 from cje.pipeline.budget import Budget
 from cje.pipeline.failures import FailureWatch
 from cje.pipeline.gate import GateSettings, ProviderGate
 from cje.pipeline.grouping import GROUP_ITEMS, commit_each
-from cje.pipeline.hashing import CallKeys
+from cje.pipeline.hashing import CallKeys, seed_of
 from cje.pipeline.records import CallRecord
 from cje.pipeline.request import Outcome, Recipe, Request
 
@@ -117,8 +117,11 @@ class CallEngine:
         known = await self.store.fetch([request.key for request in requests])
         todo = {r.key: r for r in requests if r.key not in known}
         self.tally.reused += len(requests) - len(todo)
-        made = await self._run_inline([r for r in todo.values() if r.recipe.inline])
-        made |= await self._run_tasks([r for r in todo.values() if not r.recipe.inline])
+        planned = [r for r in todo.values() if r.recipe.passes is not None]
+        others = [r for r in todo.values() if r.recipe.passes is None]
+        made = await self._run_inline([r for r in others if r.recipe.inline])
+        made |= await self._run_planned(planned)
+        made |= await self._run_tasks([r for r in others if not r.recipe.inline])
         return [Outcome(known[r.key]) if r.key in known else made[r.key] for r in requests]
 
     async def _run_inline(self, requests: Sequence[Request]) -> dict[bytes, Outcome]:
@@ -137,6 +140,40 @@ class CallEngine:
                     for error in failed.values():
                         raise error
             await asyncio.sleep(0)  # let the progress and the other chunks have a turn
+        return made
+
+    async def _run_planned(self, requests: Sequence[Request]) -> dict[bytes, Outcome]:
+        """Calls of models in this process: planned together, committed pass by pass."""
+        if not requests:
+            return {}
+        made: dict[bytes, Outcome] = {}
+        bounds = {request.key: request.recipe.cost_bound(request) for request in requests}
+        for request in requests:
+            await self.budget.reserve(bounds[request.key])
+        passes = [r.recipe.passes for r in requests if r.recipe.passes is not None]
+        calls = [p.make(r, seed_of(r.key)) for p, r in zip(passes, requests, strict=True)]
+        answers = passes[0].answer(calls)
+        try:
+            while (part := await asyncio.to_thread(next, answers, None)) is not None:
+                records = []
+                for index, answer in part:
+                    request = requests[index]
+                    outcome, record = planned_result(self, request, answer, bounds[request.key])
+                    made[request.key] = outcome
+                    records.append(record)
+                    self.watch.note(request.recipe, outcome)
+                failed = await commit_each(self.store.commit, records)
+                self._count([r for i, r in enumerate(records) if i not in failed])
+                for error in failed.values():
+                    raise error
+                if self.halted is not None and len(made) < len(requests):
+                    raise self.halted
+        except CJEError as error:
+            self.halt(error)
+            raise
+        finally:
+            for key in bounds.keys() - made.keys():
+                self.budget.release(bounds[key])
         return made
 
     async def _run_tasks(self, requests: Sequence[Request]) -> dict[bytes, Outcome]:

@@ -260,10 +260,21 @@ def _scored_policies(config: PipelineConfig) -> list[PolicyConfig]:
     return policies
 
 
+def _loadable(what: str, policy: PolicyConfig) -> Check:
+    """Whether a model of this machine is there, and what will compute it; no weights are read."""
+    try:
+        runner: Any = make_runner(policy)
+        return Check(what, True, runner.model.describe())
+    except CJEError as error:
+        return Check(what, False, str(error))
+
+
 def _scoring(policy: PolicyConfig) -> Check:
     what = f"scoring under {policy.name}"
-    if policy.provider in IN_PROCESS or policy.is_local:
+    if policy.provider in IN_PROCESS:
         return Check(what, True, "exact, in this process")
+    if policy.is_local:
+        return _loadable(what, policy)
     runner = make_runner(policy)
 
     async def look() -> Check:

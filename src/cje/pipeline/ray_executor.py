@@ -206,12 +206,21 @@ class RayExecutor:
             fn_constructor_args=(_plain(stage.config), stage.name, self._keeper),
             compute=data.ActorPoolStrategy(size=min(self._config.ray.workers, len(todo))),
             batch_size=1,
+            num_gpus=self._gpus(stage),
         )
         try:
             for item in plan.iter_rows():
                 yield int(item["index"]), json.loads(item["rows"])
         except self._ray.exceptions.RayError as error:
             raise _cause(error) from error
+
+    def _gpus(self, stage: CallStage) -> float:
+        """GPUs of one worker: for models of this process only."""
+        if all(recipe.passes is None for recipe in stage.recipes):
+            return 0.0
+        if self._config.ray.gpus_per_worker is not None:
+            return self._config.ray.gpus_per_worker
+        return 1.0 if self._ray.cluster_resources().get("GPU", 0.0) >= 1.0 else 0.0
 
     def _moment(self, rows: RowStream, made: dict[int, Chunk]) -> Moment:
         done = sum(chunk.rows for chunk in made.values())

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cje.pipeline.budget import FREE, Price
 from cje.pipeline.hashing import CallKeys
 
-__all__ = ["Answer", "Outcome", "Recipe", "Request"]
+__all__ = ["Answer", "Outcome", "Passes", "Recipe", "Request"]
 
 
 class Answer(Protocol):
     """What a judge or policy returns: JSON in, JSON out."""
 
     def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Calls of models in this process, answered together: passes are planned across them.
+
+    Attributes
+    ----------
+    make : callable
+        (request, seed) -> the call, as `answer` takes it.
+    answer : callable
+        Calls -> answers with their positions, as passes are finished. It is the same function for
+        all recipes, and may block: it runs in a thread.
+    """
+
+    make: Callable[[Request, int], Any]
+    answer: Callable[[Sequence[Any]], Iterator[list[tuple[int, Any]]]]
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,7 @@ class Recipe:
     max_completion_tokens: int = 0
     inline: bool = False  # a function of this process: it never waits, so it needs no task
     place: str = ""  # the section of the configuration that describes the model
+    passes: Passes | None = None  # a model of this process: its calls are answered together
 
     def cost_bound(self, request: Request) -> float:
         """The most one attempt can cost: no token is shorter than a byte of its text."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import shlex
 import time
 from collections import Counter
@@ -250,7 +251,7 @@ class _Work:
             for policy in range(len(self.runners))
         ]
         again = [self._answer_of(self.key(base, r, 1), found) for r in self.rows[:REPLICATES]]
-        return answers, [a.value if isinstance(a, LogProb) else np.nan for a in again]
+        return answers, [_value(answer) for answer in again]
 
     def _answer_of(
         self, key: bytes, found: Mapping[bytes, dict[str, Any]]
@@ -392,6 +393,10 @@ def _encoded(columns: Mapping[str, list[Any]], out: Path) -> bytes:
         ) from error  # fmt: skip
 
 
+def _value(answer: LogProb | ModelCallError) -> float:
+    return answer.value if isinstance(answer, LogProb) else math.nan
+
+
 def _findings(
     answers: Sequence[Sequence[LogProb | ModelCallError]],
     replicates: Sequence[float],
@@ -411,7 +416,7 @@ def _findings(
     first = 0 if base is None else list(names).index(base)
     found = [inside_token_canary(inside)]
     again = np.array(replicates)
-    once = np.array([getattr(a, "value", np.nan) for a in answers[first][: len(again)]])
+    once = np.array([_value(answer) for answer in answers[first][: len(again)]])
     both = np.isfinite(again) & np.isfinite(once)
     others = [k for k in range(len(names)) if k != first]
     if both.any() and others and len(kept) > 1:

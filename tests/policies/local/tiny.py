@@ -72,7 +72,7 @@ def worst(a: list[Any], b: list[Any]) -> float:
     return max(float(np.abs(x - y).max()) for x, y in zip(a, b, strict=True))
 
 
-def trained_folders(root: Path, steps: int = 40) -> tuple[Path, Path]:
+def trained_folders(root: Path, steps: int = 20) -> tuple[Path, Path]:
     """Two models trained for a moment on the embedded dialogues, saved with their tokeniser."""
     from scripts.servers.train_tiny import corpus, make_tokenizer, train
 

@@ -11,7 +11,7 @@ from cje.pipeline.chunks import Chunk, Row
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.hashing import CallKeys, fingerprint
 from cje.pipeline.records import storable_text
-from cje.pipeline.request import Answer, Outcome, Recipe, Request
+from cje.pipeline.request import Answer, Outcome, Passes, Recipe, Request
 
 __all__ = ["CallStage", "chunk_name", "schema_after"]
 
@@ -110,13 +110,14 @@ class CallStage(ABC):
         max_tokens: int,
         place: str,
         inline: bool | None = None,
+        passes: Passes | None = None,
     ) -> Recipe:
         """One kind of call of this stage, at its model's price.
 
         `place` is the section of the configuration that describes the model.
 
         It is made in place (`inline`) where the provider is a function of this process, unless
-        the stage knows better.
+        the stage knows better, and together with others where the model has `passes`.
         """
         price = self.config.price_of(model)
         return Recipe(
@@ -127,6 +128,7 @@ class CallStage(ABC):
             max_tokens,
             provider in IN_PROCESS if inline is None else inline,
             self.config.line_of(place),
+            passes=passes,
         )
 
     async def close(self) -> None:  # noqa: B027 - a stage without connections has nothing to close

@@ -29,6 +29,7 @@ from cje.policies import (
     identical_weights_canary,
     inside_token_canary,
     replicate_noise_canary,
+    scoring_noise_canary,
     self_ratio_canary,
 )
 
@@ -167,7 +168,7 @@ def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> li
     )
     frame = rows.columns(
         "logp_given", "logp_generated", "generated_eos", "complete", "n_tokens", "logp_logging",
-        "logp_replicate", "inside_token", "error",
+        "logp_replicate", "logp_target_all", "inside_token", "error",
     ).filter(pl.col("error").is_null())  # fmt: skip
     inside = inside_token_canary(frame["inside_token"])
     found += [] if inside is None else [inside]
@@ -204,6 +205,9 @@ def _rescoring(frame: pl.DataFrame, config: PipelineConfig) -> list[Finding | No
     if len(twice):
         pairs = np.stack([twice["logp_logging"].to_numpy(), twice["logp_replicate"].to_numpy()], 1)
         found.append(replicate_noise_canary(pairs))
+        targets = np.array(frame["logp_target_all"].to_list(), dtype=np.float64)
+        ratios = (targets - frame["logp_logging"].to_numpy()[:, None]).ravel()
+        found.append(scoring_noise_canary(pairs, ratios))
     return found
 
 

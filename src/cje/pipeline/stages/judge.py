@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cje.judges import Verdict, make_judge
+from cje.errors import require_extra
+from cje.judges import Judge, JudgeConfig, Verdict, make_judge
 from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 
-__all__ = ["JudgeStage"]
+__all__ = ["JudgeStage", "judge_of"]
+
+
+def judge_of(config: JudgeConfig) -> Judge:
+    """The judge a config describes, with a model of this process where it says so."""
+    if not config.is_local:
+        return make_judge(config)
+    require_extra("torch", "local", "provider: transformers")
+    from cje.policies.local.chat import LocalChat
+
+    return make_judge(config, client=LocalChat(config))
 
 
 class JudgeStage(CallStage):
@@ -26,7 +37,7 @@ class JudgeStage(CallStage):
 
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
-        judge = make_judge(config.judge)
+        judge = judge_of(config.judge)
 
         async def ask(request: Request, seed: int) -> Answer:
             return await judge.ajudge(*request.texts, seed=seed)

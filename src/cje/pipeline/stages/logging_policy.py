@@ -8,9 +8,10 @@ from typing import Any
 from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.records import storable_text
-from cje.pipeline.request import Answer, Outcome, Recipe, Request
+from cje.pipeline.request import Answer, Outcome, Passes, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 from cje.policies import Generation, PolicyRunner, make_runner
+from cje.policies.sampler import Planned
 
 __all__ = ["LoggingPolicyStage"]
 
@@ -36,6 +37,13 @@ class LoggingPolicyStage(CallStage):
             async def generate(request: Request, seed: int) -> Answer:
                 return await runner.agenerate(request.texts[0], seed=seed)
 
+            passes = None
+            if isinstance(runner, Planned):
+                local = runner
+                passes = Passes(
+                    lambda request, seed: local.generate_call(request.texts[0], seed=seed),
+                    local.answer_calls,
+                )
             self._runner = runner
             self._recipe = self.make_recipe(
                 runner.identity(),
@@ -44,6 +52,7 @@ class LoggingPolicyStage(CallStage):
                 model=policy.model,
                 max_tokens=policy.max_tokens,
                 place=config.place_of(policy),
+                passes=passes,
             )
 
     @property

@@ -21,7 +21,6 @@ from cje.judges import (
     ModelOracle,
     OracleSource,
     draw_label_slice,
-    make_judge,
 )
 from cje.kernels.binning import equal_mass_bins
 from cje.pipeline.chunks import Row, RowStream
@@ -29,6 +28,7 @@ from cje.pipeline.config import OracleConfig, PipelineConfig
 from cje.pipeline.hashing import fingerprint
 from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import CallStage
+from cje.pipeline.stages.judge import judge_of
 
 __all__ = ["OracleStage", "draw_slice", "make_oracle", "report_labels", "slice_fingerprint"]
 
@@ -112,7 +112,7 @@ def make_oracle(config: OracleConfig) -> OracleSource:
     """The configured source of labels: a stronger model, a table of human labels, a function."""
     scale = Scale(*config.scale)
     if config.judge is not None and config.source == "model":
-        return ModelOracle(make_judge(config.judge))
+        return ModelOracle(judge_of(config.judge))
     if config.path is not None and config.source == "csv":
         return CSVOracle(config.path, config.id_column, config.label_column, scale=scale)
     return CallableOracle(_imported(str(config.function)), scale=scale)

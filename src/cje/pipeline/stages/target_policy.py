@@ -21,9 +21,10 @@ from cje.pipeline.chunks import Row, chunk_exists, chunk_path, load_chunk, parqu
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically
 from cje.pipeline.hashing import compute_contexts_hash, fingerprint
-from cje.pipeline.request import Answer, Outcome, Recipe, Request
+from cje.pipeline.request import Answer, Outcome, Passes, Recipe, Request
 from cje.pipeline.stages.base import IN_PROCESS, CallStage
 from cje.policies import MultiTargetSampler, PolicyConfig, PolicyRunner, make_multi_sampler
+from cje.policies.sampler import Planned
 
 __all__ = ["TargetPolicyStage", "TeacherForcing", "validate_target_policy_computation"]
 
@@ -63,9 +64,17 @@ class TeacherForcing(CallStage):
             context, response = request.texts
             return await runner.alog_prob(context, response, **request.extra)
 
+        passes = None
+        if isinstance(runner, Planned):
+
+            def plan(request: Request, _: int) -> Any:
+                return runner.score_call(*request.texts, **request.extra)
+
+            passes = Passes(plan, runner.answer_calls)
         return self.make_recipe(
             runner.identity(), runner.provider, score, model=policy.model, max_tokens=1,
             place=self.config.place_of(policy),
+            passes=passes,
         )  # fmt: skip
 
     @property
@@ -94,6 +103,8 @@ class TeacherForcing(CallStage):
     ) -> Request:
         end = f"{extra['ending']}:{extra['end_text'] or ''}"
         key = recipe.keys.key(*texts, extra["token_ids"], int(extra["complete"]), end, repeat)
+        if repeat and recipe.passes is not None:  # a repeat must not share the first one's pass
+            extra = extra | {"repeat": repeat}
         return Request(recipe, key, texts, extra)
 
     def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:

@@ -186,7 +186,8 @@ def _call(
         index(queries), index(keys), causal,
         torch.from_numpy(cu_q).to(device, torch.int32),
         torch.from_numpy(cu_k).to(device, torch.int32),
-        int(np.diff(cu_q).max()), int(np.diff(cu_k).max()),
+        # At 1 the kernel swaps heads and queries, and sums in another order.
+        max(2, int(np.diff(cu_q).max())), int(np.diff(cu_k).max()),
     )  # fmt: skip
 
 

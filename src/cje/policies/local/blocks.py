@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,13 +74,13 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def before_attention(
     x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
     norm: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     q_norm: Tensor | None,
     k_norm: Tensor | None,
-    cos: Tensor,
-    sin: Tensor,
     heads: int,
     dim: int,
     epsilon: float,
@@ -97,7 +97,7 @@ def before_attention(
         k = rms(k, k_norm, epsilon, torch.float32)
     q, k = _turned(q, cos, sin).to(dtype), _turned(k, cos, sin).to(dtype)
     fine = torch.isfinite(y).all(-1) if check else None
-    return q, k, v.reshape(t, kv_heads, dim).contiguous(), fine
+    return q, k, v.view(t, kv_heads, dim), fine
 
 
 def after_attention(
@@ -118,6 +118,65 @@ def after_attention(
     gate, up = y.chunk(2, -1)
     inner = (F.silu(gate.float()) * up.float()).to(out.dtype)
     return x + F.linear(inner, down, down_bias).float()
+
+
+def between_attentions(
+    x: Tensor,
+    a: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    out: Tensor,
+    out_bias: Tensor | None,
+    norm_2: Tensor,
+    gate_up: Tensor,
+    gate_up_bias: Tensor | None,
+    down: Tensor,
+    down_bias: Tensor | None,
+    norm: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    q_norm: Tensor | None,
+    k_norm: Tensor | None,
+    heads: int,
+    dim: int,
+    epsilon: float,
+    check: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """The end of one block and the beginning of the next: the residual stream is read once."""
+    x = after_attention(
+        x, a, out, out_bias, norm_2, gate_up, gate_up_bias, down, down_bias, epsilon
+    )
+    parts = before_attention(
+        x, cos, sin, norm, weight, bias, q_norm, k_norm, heads, dim, epsilon, check
+    )
+    return x, *parts
+
+
+_PARTS: tuple[Callable[..., Any], ...] = (before_attention, between_attentions, after_attention)
+
+
+def _second(block: Block) -> tuple[Tensor | None, ...]:
+    """What `after_attention` takes of a block."""
+    return (
+        block.out, block.out_bias, block.norm_2, block.gate_up, block.gate_up_bias, block.down,
+        block.down_bias,
+    )  # fmt: skip
+
+
+def _joined(column: Sequence[Tensor]) -> Tensor:
+    return column[0] if len(column) == 1 else torch.cat(tuple(column))
+
+
+def _attended(
+    parts: list[tuple[Any, ...]],
+    layer: int,
+    attend: Callable[[int, Tensor, Tensor, Tensor], Tensor],
+) -> tuple[Tensor, Tensor | None]:
+    """The attention of (q, k, v, finite) in pieces, which are given up on the way."""
+    q, k, v = (_joined([part[i] for part in parts]) for i in range(3))
+    fine = None if parts[0][3] is None else _joined([part[3] for part in parts])
+    parts.clear()
+    return attend(layer, q, k, v).flatten(1), fine
 
 
 def can_overflow(block: Block) -> bool:
@@ -166,13 +225,9 @@ class BlockNet:
         self.device, self.dtype = weights.embedding.device, weights.blocks[0].qkv.dtype
         self.flash = flash_works(self.device, self.dtype, shape.head_dim)
         self.shares = True
-        self._before: Callable[..., Any] = before_attention
-        self._after: Callable[..., Any] = after_attention
+        self._parts = tuple(map(compiled_copy, _PARTS)) if compiled else _PARTS
         self.joining: Callable[..., Any] = join if self.device.type == "cuda" else join_filled
         if compiled:
-            self._before, self._after = (
-                compiled_copy(f) for f in (before_attention, after_attention)
-            )
             self.joining = torch.compile(join)
         self._angles = torch.empty((0, shape.head_dim // 2), dtype=torch.float64)
 
@@ -196,18 +251,13 @@ class BlockNet:
         tokens = torch.from_numpy(pack.tokens).to(self.device)
         cos, sin = self._turns(torch.from_numpy(pack.positions))
         x = F.embedding(tokens, self.weights.embedding).float()
-        finite = torch.ones(len(tokens), dtype=torch.bool, device=self.device)
-        for number, block in enumerate(self._blocks(dtype)):
-            check = self._check[number] and dtype == self.dtype
 
-            def attend_and_keep(q: Tensor, k: Tensor, v: Tensor, number: int = number) -> Tensor:
-                if keep is not None:
-                    keep(number, k, v)
-                return attend(q, k, v)
+        def attend_and_keep(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            if keep is not None:
+                keep(layer, k, v)
+            return attend(q, k, v)
 
-            x, fine = self._block(x, block, cos, sin, attend_and_keep, check)
-            if fine is not None:
-                finite &= fine
+        x, finite = self._through(x, cos, sin, attend_and_keep, dtype)
         return self._last(x[torch.from_numpy(pack.head).to(self.device)], dtype), finite
 
     def step(self, tokens: Tensor, positions: Tensor, attend: Callable[..., Tensor]) -> Tensor:
@@ -224,12 +274,11 @@ class BlockNet:
         tokens, positions = (F.pad(x, (0, short)) for x in (tokens, positions))
         cos, sin = self._turns(positions)
         x = F.embedding(tokens, self.weights.embedding).float()
-        for number, block in enumerate(self.weights.blocks):
 
-            def filled(q: Tensor, k: Tensor, v: Tensor, number: int = number) -> Tensor:
-                return F.pad(attend(number, q[:n], k[:n], v[:n]), (0, 0, 0, 0, 0, short))
+        def filled(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return F.pad(attend(layer, q[:n], k[:n], v[:n]), (0, 0, 0, 0, 0, short))
 
-            x, _ = self._block(x, block, cos, sin, filled, False, few=True)
+        x, _ = self._through(x, cos, sin, filled, self.dtype, few=True)
         return self._last(x[:n], self.dtype)
 
     def _last(self, x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -243,45 +292,51 @@ class BlockNet:
             :n
         ]
 
-    def _blocks(self, dtype: torch.dtype) -> Iterator[Block]:
-        for block in self.weights.blocks:
-            yield block if dtype == self.dtype else block.to(dtype)
-
-    def _block(
+    def _through(
         self,
         x: Tensor,
-        block: Block,
         cos: Tensor,
         sin: Tensor,
-        attend: Callable[[Tensor, Tensor, Tensor], Tensor],
-        check: bool,
+        attend: Callable[[int, Tensor, Tensor, Tensor], Tensor],
+        dtype: torch.dtype,
         few: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        t, shape = x.shape[0], self.shape
+    ) -> tuple[Tensor, Tensor]:
+        """All blocks, the end of each computed together with the beginning of the next."""
+        t, last = len(x), len(self.weights.blocks) - 1
         plain = few and self.rows is None  # a step of writing: as many tokens as texts
-        before = before_attention if plain else self._before
-        after = after_attention if plain else self._after
         step = self.rows or (t if plain or self.align == 1 or t == self._whole else self.align)
         pieces = [slice(at, at + step) for at in range(0, t, step)]
-        first = (block.norm_1, block.qkv, block.qkv_bias, block.q_norm, block.k_norm)
-        sizes = (shape.heads, shape.head_dim, shape.epsilon, check)
-        parts = [before(x[s], *first, cos[s], sin[s], *sizes) for s in pieces]
-        q, k, v, finite = (
-            column[0] if len(column) == 1 or column[0] is None else torch.cat(column)
-            for column in zip(*parts, strict=True)
-        )
-        del parts
-        a = attend(q, k, v).reshape(t, -1)
-        del q, k, v
-        second = (
-            block.out, block.out_bias, block.norm_2, block.gate_up, block.gate_up_bias,
-            block.down, block.down_bias, shape.epsilon,
-        )  # fmt: skip
-        if len(pieces) == 1:
-            return after(x, a, *second), finite
-        for s in pieces:
-            x[s] = after(x[s], a[s], *second)
-        return x, finite
+        before, between, after = _PARTS if plain else self._parts
+        converted = (b if dtype == self.dtype else b.to(dtype) for b in self.weights.blocks)
+        finite = torch.ones(t, dtype=torch.bool, device=self.device)
+        block = next(converted)
+        first = self._first(block, 0, dtype)
+        parts = [before(x[s], cos[s], sin[s], *first) for s in pieces]
+        for layer in range(last):
+            a, fine = _attended(parts, layer, attend)
+            if fine is not None:
+                finite &= fine
+            ending, block = _second(block), next(converted)
+            first = self._first(block, layer + 1, dtype)
+            parts = []
+            for s in pieces:
+                moved, *part = between(x[s], a[s], cos[s], sin[s], *ending, *first)
+                parts.append(tuple(part))
+                if len(pieces) == 1:
+                    x = moved
+                else:
+                    x[s] = moved
+        a, fine = _attended(parts, last, attend)
+        if fine is not None:
+            finite &= fine
+        epsilon = self.shape.epsilon
+        return _joined([after(x[s], a[s], *_second(block), epsilon) for s in pieces]), finite
+
+    def _first(self, block: Block, layer: int, dtype: torch.dtype) -> tuple[Any, ...]:
+        """What `before_attention` takes of a block."""
+        check = self._check[layer] and dtype == self.dtype
+        sizes = (self.shape.heads, self.shape.head_dim, self.shape.epsilon, check)
+        return block.norm_1, block.qkv, block.qkv_bias, block.q_norm, block.k_norm, *sizes
 
     def _turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """cos and sin of every token: angles in float64, so that long texts lose nothing."""

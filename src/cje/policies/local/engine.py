@@ -166,10 +166,16 @@ class ScoringEngine:
     def _start(
         self, pack: Pack, samplings: Sequence[Sampling], dtype: torch.dtype | None = None
     ) -> _Pending:
-        with one_thread(self.batch_invariant and self.net.device.type == "cpu"):
-            hidden, finite = self.net.hidden(pack, dtype)
-            targets = torch.from_numpy(pack.targets).to(self.net.device)
-            return _Pending(pack, self.head(hidden, targets, samplings), finite)
+        try:
+            with one_thread(self.batch_invariant and self.net.device.type == "cpu"):
+                hidden, finite = self.net.hidden(pack, dtype)
+                targets = torch.from_numpy(pack.targets).to(self.net.device)
+                return _Pending(pack, self.head(hidden, targets, samplings), finite)
+        except torch.OutOfMemoryError as error:
+            raise CJEError(
+                f"a pass of {len(pack.tokens)} tokens does not fit the memory of "
+                f"{self.net.device}", hint=f"set batch_tokens below {self.batch_tokens}",
+            ) from error  # fmt: skip
 
     def _collect(
         self, pending: _Pending, items: Sequence[Item], samplings: Sequence[Sampling]

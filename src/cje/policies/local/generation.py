@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
-from cje.models import BadOutputError, ModelCallError, Usage
-from cje.policies.answers import Ending, Generation
+from cje.models import BadOutputError, ModelCallError
 from cje.policies.local.attention import StepAttention
 from cje.policies.local.blocks import BlockNet
 from cje.policies.local.engine import one_thread
@@ -20,9 +18,9 @@ from cje.policies.local.packing import Item, plan_packs
 
 if TYPE_CHECKING:
     from cje.policies.local.model import LocalModel
-    from cje.policies.local.planned import Answer, GenerateCall
+    from cje.policies.local.planned import Answer
 
-__all__ = ["generate"]
+__all__ = ["Text", "begin_text", "generate"]
 
 Tensor = torch.Tensor
 #: Texts written side by side.
@@ -31,26 +29,31 @@ _FEW_TEXTS = 32
 
 
 @dataclass
-class _Text:
-    """One response being written."""
+class Text:
+    """One response being written.
+
+    Attributes
+    ----------
+    limit : int
+        Tokens it may have.
+    top : int
+        How many of the likeliest tokens are kept at each step, with their log-probs.
+    """
 
     index: int
-    call: GenerateCall
+    name: str
     prompt: tuple[int, ...]
     stops: frozenset[int]
+    sampling: Sampling
+    limit: int
     draws: np.random.Generator
+    finish: Callable[[Text], Answer]
+    top: int = 0
     ids: list[int] = field(default_factory=list)
     logs: list[float] = field(default_factory=list)
     failed: ModelCallError | None = None
 
-    @property
-    def sampling(self) -> Sampling:
-        return self.call.policy.sampling
-
-    @property
-    def limit(self) -> int:
-        longest = self.call.policy.model.tokeniser.longest
-        return min(self.call.policy.config.max_tokens, longest - len(self.prompt))
+    alternatives: list[list[tuple[int, float]]] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
@@ -58,15 +61,21 @@ class _Text:
         return ended or len(self.ids) >= self.limit or self.failed is not None
 
 
+class Call(Protocol):
+    """What `generate` takes: it says how its text begins, and what becomes of it."""
+
+    def begin(self, index: int) -> Text: ...
+
+
 def generate(
-    model: LocalModel, calls: Sequence[tuple[int, GenerateCall]]
+    model: LocalModel, calls: Sequence[tuple[int, Call]]
 ) -> Iterator[list[tuple[int, Answer]]]:
     """Responses with their positions, batch by batch."""
     refused: list[tuple[int, Answer]] = []
     texts = []
     for index, call in calls:
         try:
-            texts.append(_begun(model, index, call))
+            texts.append(call.begin(index))
         except ModelCallError as error:
             refused.append((index, error))
     if refused:
@@ -79,31 +88,43 @@ def generate(
             else:
                 for text in batch:
                     _write_alone(model, text)
-        yield [(text.index, text.failed or _finished(text)) for text in batch]
+        yield [(text.index, text.failed or text.finish(text)) for text in batch]
 
 
 def _needs_one_thread(model: LocalModel) -> bool:
     return model.batch_invariant and model.engine.net.device.type == "cpu"
 
 
-def _begun(model: LocalModel, index: int, call: GenerateCall) -> _Text:
-    config = call.policy.config
-    prompt = model.tokeniser.encode(model.tokeniser.render(config, call.context), bos=config.bos)
+def begin_text(
+    model: LocalModel,
+    index: int,
+    name: str,
+    prompt: Sequence[int],
+    stops: frozenset[int],
+    sampling: Sampling,
+    max_tokens: int,
+    seed: int,
+    finish: Callable[[Text], Answer],
+    top: int = 0,
+) -> Text:
+    """A text with nothing written yet; a prompt that leaves no room is refused."""
+    longest = model.tokeniser.longest
     if not prompt:
         raise BadOutputError("the rendered prompt is empty", reason="empty_prompt")
-    if len(prompt) >= model.tokeniser.longest:
+    if len(prompt) >= longest:
         raise BadOutputError(
-            f"{call.policy.name}: the prompt has {len(prompt)} tokens, the model reads "
-            f"{model.tokeniser.longest}", reason="context_too_long",
-        )  # fmt: skip
-    draws = np.random.default_rng(call.seed)
-    return _Text(index, call, tuple(prompt), model.tokeniser.stops(config), draws)
+            f"{name}: the prompt has {len(prompt)} tokens, the model reads {longest}",
+            reason="context_too_long",
+        )
+    limit = min(max_tokens, longest - len(prompt))
+    draws = np.random.default_rng(seed)
+    return Text(index, name, tuple(prompt), stops, sampling, limit, draws, finish, top)
 
 
-def _batches(model: LocalModel, texts: Sequence[_Text]) -> Iterator[list[_Text]]:
+def _batches(model: LocalModel, texts: Sequence[Text]) -> Iterator[list[Text]]:
     """Lots whose kept keys and values take no more room than a scoring pass has tokens."""
     most = TEXTS.get(model.engine.net.device.type, _FEW_TEXTS)
-    lot: list[_Text] = []
+    lot: list[Text] = []
     for text in texts:
         longest = max([text.limit, *(other.limit for other in lot)])
         if lot and ((len(lot) + 1) * longest > model.engine.batch_tokens or len(lot) == most):
@@ -120,7 +141,7 @@ def _batches(model: LocalModel, texts: Sequence[_Text]) -> Iterator[list[_Text]]
 class _Kept:
     """Keys and values: of the prompts, read once, and of what was written so far."""
 
-    def __init__(self, net: BlockNet, texts: Sequence[_Text]) -> None:
+    def __init__(self, net: BlockNet, texts: Sequence[Text]) -> None:
         self.net = net
         self.prompts = list(dict.fromkeys(text.prompt for text in texts))
         self.prompt_of = np.array([self.prompts.index(text.prompt) for text in texts])
@@ -181,7 +202,7 @@ def _cu(counts: Any) -> Any:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _write_together(model: LocalModel, texts: Sequence[_Text]) -> None:
+def _write_together(model: LocalModel, texts: Sequence[Text]) -> None:
     """All texts side by side, one token each per step; finished ones drop out."""
     net: Any = model.engine.net
     kept = _Kept(net, texts)
@@ -201,7 +222,7 @@ def _write_together(model: LocalModel, texts: Sequence[_Text]) -> None:
         step += 1
 
 
-def _draw(model: LocalModel, texts: Sequence[_Text], hidden: Tensor) -> None:
+def _draw(model: LocalModel, texts: Sequence[Text], hidden: Tensor) -> None:
     """One token for each text, with its log-prob."""
     head = model.engine.head
     logits = head.logits(hidden, fixed=model.batch_invariant)
@@ -218,11 +239,20 @@ def _draw(model: LocalModel, texts: Sequence[_Text], hidden: Tensor) -> None:
     for i, text in enumerate(texts):
         if not fine[i]:
             text.failed = BadOutputError(
-                f"{text.call.policy.name}: the model's numbers overflowed while writing",
+                f"{text.name}: the model's numbers overflowed while writing",
                 reason="non_finite_logits", hint="use dtype: bfloat16 or float32",
             )  # fmt: skip
         text.ids.append(int(chosen[i]))
         text.logs.append(float(values[samplings.index(text.sampling), i]))
+        _keep_alternatives(text, logits[i])
+
+
+def _keep_alternatives(text: Text, logits: Tensor) -> None:
+    """The likeliest tokens with the model's own log-probs (temperature 1, nothing cut)."""
+    if text.top:
+        best = torch.log_softmax(logits, -1).topk(min(text.top, logits.shape[-1]))
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        text.alternatives.append(list(pairs))
 
 
 def _inverse(scores: Tensor, uniform: Tensor) -> Tensor:
@@ -239,7 +269,7 @@ def _inverse(scores: Tensor, uniform: Tensor) -> Tensor:
 # any other model ---------------------------------------------------------------------------------
 
 
-def _write_alone(model: LocalModel, text: _Text) -> None:
+def _write_alone(model: LocalModel, text: Text) -> None:
     """One text through transformers; its log-prob is that of a scoring pass over what it wrote."""
     net: Any = model.engine.net
     cache: Any = None
@@ -249,31 +279,14 @@ def _write_alone(model: LocalModel, text: _Text) -> None:
         logits = net.project(hidden, net.head_weight())
         if not bool(torch.isfinite(logits).all()):
             text.failed = BadOutputError(
-                f"{text.call.policy.name}: the model's numbers overflowed while writing",
+                f"{text.name}: the model's numbers overflowed while writing",
                 reason="non_finite_logits", hint="use dtype: bfloat16 or float32",
             )  # fmt: skip
             return
         uniform = torch.tensor([text.draws.random()], dtype=torch.float64, device=logits.device)
         token = int(_inverse(distribution(logits, text.sampling), uniform)[0])
         text.ids.append(token)
+        _keep_alternatives(text, logits[0])
         tokens.append(token)
     item = Item(text.prompt, tuple(text.ids))
     text.logs = model.engine.score_all([item], [text.sampling])[0][0].tolist()
-
-
-def _finished(text: _Text) -> Generation:
-    policy, tokeniser = text.call.policy, text.call.policy.model.tokeniser
-    stopped = text.ids[-1] in text.stops
-    ending: Ending = "open"
-    if stopped:
-        ending = "eos" if tokeniser.text_of(text.ids[-1]) == policy.config.eos_text else "given"
-    return Generation(
-        text=tokeniser.decode(text.ids[:-1] if stopped else text.ids),
-        finish_reason="stop" if stopped else "length",
-        token_ids=tuple(text.ids),
-        logprob=math.fsum(min(value, 0.0) for value in text.logs),
-        n_tokens=len(text.ids),
-        logprob_has_eos=stopped,
-        usage=Usage(len(text.prompt), len(text.ids)),
-        ending=ending,
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,20 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cje.models import BadOutputError, ModelCallError, Usage
+from cje.models import BadOutputError, Completion, ModelCallError, Usage
 from cje.policies.answers import Ending, Generation, LogProb
 from cje.policies.local.tokens import Prepared, response_span
 from cje.policies.scored_tokens import ScoredToken, sum_span
 
 if TYPE_CHECKING:
+    from cje.policies.local.generation import Text
     from cje.policies.local.head import Sampling
     from cje.policies.local.model import LocalModel
     from cje.policies.local.packing import Item
     from cje.policies.local.runner import LocalPolicy
 
-__all__ = ["GenerateCall", "ScoreCall", "answer_calls"]
+__all__ = ["AnyCall", "ChatCall", "GenerateCall", "ScoreCall", "answer_calls"]
 
-Answer = LogProb | Generation | ModelCallError
+Answer = LogProb | Generation | Completion | ModelCallError
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class ScoreCall:
     end_text: str | None = None
     repeat: int = 0  # the same again, in another batch: measures the engine's own noise
 
+    @property
+    def model(self) -> LocalModel:
+        return self.policy.model
+
 
 @dataclass(frozen=True)
 class GenerateCall:
@@ -47,8 +53,89 @@ class GenerateCall:
     context: str
     seed: int
 
+    @property
+    def model(self) -> LocalModel:
+        return self.policy.model
 
-def answer_calls(calls: Sequence[ScoreCall | GenerateCall]) -> Iterator[list[tuple[int, Answer]]]:
+    def begin(self, index: int) -> Text:
+        """The text, with its prompt as tokens."""
+        from cje.policies.local.generation import begin_text
+
+        policy, tokeniser = self.policy, self.model.tokeniser
+        config = policy.config
+        prompt = tokeniser.encode(tokeniser.render(config, self.context), bos=config.bos)
+        return begin_text(
+            self.model, index, policy.name, prompt, tokeniser.stops(config), policy.sampling,
+            config.max_tokens, self.seed, self.finish,
+        )  # fmt: skip
+
+    def finish(self, text: Text) -> Generation:
+        """What was written, with the sum of its log-probs; ``given`` and ``eos`` count the end."""
+        tokeniser = self.model.tokeniser
+        stopped = text.ids[-1] in text.stops
+        ending: Ending = "open"
+        if stopped:
+            is_eos = tokeniser.text_of(text.ids[-1]) == self.policy.config.eos_text
+            ending = "eos" if is_eos else "given"
+        return Generation(
+            text=tokeniser.decode(text.ids[:-1] if stopped else text.ids),
+            finish_reason="stop" if stopped else "length",
+            token_ids=tuple(text.ids),
+            logprob=math.fsum(min(value, 0.0) for value in text.logs),
+            n_tokens=len(text.ids),
+            logprob_has_eos=stopped,
+            usage=Usage(len(text.prompt), len(text.ids)),
+            ending=ending,
+        )
+
+
+@dataclass(frozen=True)
+class ChatCall:
+    """An answer to a conversation: what a judge asks for."""
+
+    model: LocalModel
+    name: str
+    messages: tuple[tuple[str, str], ...]
+    sampling: Sampling
+    max_tokens: int
+    seed: int
+    top: int = 0
+
+    def begin(self, index: int) -> Text:
+        """The text, with its prompt as tokens."""
+        from cje.policies.local.generation import begin_text
+
+        tokeniser = self.model.tokeniser
+        messages = [{"role": role, "content": content} for role, content in self.messages]
+        prompt = tokeniser.encode(tokeniser.chat(messages, where=self.name))
+        return begin_text(
+            self.model, index, self.name, prompt, tokeniser.ends, self.sampling, self.max_tokens,
+            self.seed, self.finish, self.top,
+        )  # fmt: skip
+
+    def finish(self, text: Text) -> Completion:
+        """The answer as a server would give it."""
+        tokeniser = self.model.tokeniser
+        stopped = text.ids[-1] in text.stops
+        ids = text.ids[:-1] if stopped else text.ids
+        return Completion(
+            tokeniser.decode(ids),
+            "stop" if stopped else "length",
+            tuple(tokeniser.text_of(i) for i in ids),
+            tuple(text.logs[: len(ids)]),
+            tuple(text.ids),
+            tuple(
+                {tokeniser.text_of(i): value for i, value in pairs}
+                for pairs in text.alternatives[: len(ids)]
+            ),
+            usage=Usage(len(text.prompt), len(text.ids)),
+        )
+
+
+AnyCall = ScoreCall | GenerateCall | ChatCall
+
+
+def answer_calls(calls: Sequence[AnyCall]) -> Iterator[list[tuple[int, Answer]]]:
     """Answers with their positions in `calls`, as passes are finished.
 
     What concerns one row (a text that cannot be scored) is an answer of its own; what concerns the
@@ -58,7 +145,7 @@ def answer_calls(calls: Sequence[ScoreCall | GenerateCall]) -> Iterator[list[tup
         scoring = [(i, call) for i, call in wanted if isinstance(call, ScoreCall)]
         for repeat in sorted({call.repeat for _, call in scoring}):
             yield from _score(model, [(i, call) for i, call in scoring if call.repeat == repeat])
-        writing = [(i, call) for i, call in wanted if isinstance(call, GenerateCall)]
+        writing = [(i, call) for i, call in wanted if not isinstance(call, ScoreCall)]
         if writing:
             from cje.policies.local.generation import generate
 
@@ -66,11 +153,11 @@ def answer_calls(calls: Sequence[ScoreCall | GenerateCall]) -> Iterator[list[tup
 
 
 def _by_model(
-    calls: Sequence[ScoreCall | GenerateCall],
-) -> list[tuple[LocalModel, list[tuple[int, ScoreCall | GenerateCall]]]]:
-    groups: dict[int, tuple[LocalModel, list[tuple[int, ScoreCall | GenerateCall]]]] = {}
+    calls: Sequence[AnyCall],
+) -> list[tuple[LocalModel, list[tuple[int, AnyCall]]]]:
+    groups: dict[int, tuple[LocalModel, list[tuple[int, AnyCall]]]] = {}
     for index, call in enumerate(calls):
-        model = call.policy.model
+        model = call.model
         groups.setdefault(id(model), (model, []))[1].append((index, call))
     return list(groups.values())
 

@@ -15,7 +15,7 @@ from cje.policies.answers import Ending, Generation, LogProb
 from cje.policies.config import PolicyConfig, render_prompt
 from cje.policies.local.head import Sampling
 from cje.policies.local.model import LocalModel, shared_model
-from cje.policies.local.planned import Answer, GenerateCall, ScoreCall, answer_calls
+from cje.policies.local.planned import Answer, AnyCall, GenerateCall, ScoreCall, answer_calls
 from cje.policies.local.tokens import Prepared
 from cje.policies.local.weights import model_digest
 
@@ -90,7 +90,7 @@ class LocalPolicy:
         assert isinstance(answer, LogProb)
         return answer.value
 
-    def _one(self, call: ScoreCall | GenerateCall) -> LogProb | Generation:
+    def _one(self, call: ScoreCall | GenerateCall) -> Answer:
         for part in answer_calls([call]):
             for _, answer in part:
                 if isinstance(answer, ModelCallError):
@@ -121,7 +121,7 @@ class LocalPolicy:
 
     @staticmethod
     def answer_calls(
-        calls: Sequence[ScoreCall | GenerateCall],
+        calls: Sequence[AnyCall],
     ) -> Iterator[list[tuple[int, Answer]]]:
         """`cje.policies.local.planned.answer_calls`."""
         return answer_calls(calls)

@@ -137,14 +137,15 @@ class Tokeniser:
 
     def stops(self, config: PolicyConfig) -> frozenset[int]:
         """Tokens that end a response: the model's own, and the configured end of sequence."""
-        found = set(self._ends)
+        found = set(self.ends)
         if config.eos_text:
             ids = self.plain(config.eos_text)
             found |= set(ids) if len(ids) == 1 else set()
         return frozenset(found)
 
     @cached_property
-    def _ends(self) -> frozenset[int]:
+    def ends(self) -> frozenset[int]:
+        """The model's own end tokens."""
         file = self.folder / "generation_config.json"
         listed: Any = None
         if file.is_file():
