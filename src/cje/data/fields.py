@@ -6,6 +6,7 @@ column, or a field nested in one. `resolve` matches the two and reports what it 
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -209,20 +210,17 @@ class _Resolver:
         self.notes: list[str] = []
 
     def run(self) -> Plan:
-        unknown = set(self.request.fields) - set(SYNONYMS)
-        if unknown:
-            raise CJEError(
-                "unknown name in fields",
-                value=sorted(unknown),
-                hint=f"fields maps these names to columns of your file: {', '.join(SYNONYMS)}",
-            )
+        further = self._further_numbers()
         explicit = [role for role in SYNONYMS if role in self.request.fields]
         for role in explicit + [role for role in SYNONYMS if role not in explicit]:
             self._assign(role)
         for family in ("covariate", "group", "key"):
             wanted = {"covariate": "covariates", "group": "groups", "key": "keys"}[family]
             for name in getattr(self.request, wanted):
-                self._claim(f"{family}:{name}", self._find(name, name))
+                self._claim(f"{family}:{name}", self._find(further.pop(name, name), name))
+        for name, column in further.items():
+            self._claim(f"covariate:{name}", self._find(column, name))
+            self.notes.append(f"'{name}' read from '{column}' as a further number (as asked)")
         derived = self._derive_prompt_id()
         self._check_required()
         unused = self._mention_unused()
@@ -237,6 +235,21 @@ class _Resolver:
             self.request.label_map,
             unused,
         )
+
+    def _further_numbers(self) -> dict[str, str]:
+        """Names in `fields` that are no role: further numbers, by their columns."""
+        found = {n: c for n, c in self.request.fields.items() if n not in SYNONYMS}
+        for name, column in found.items():
+            near = difflib.get_close_matches(name, _ROLE_NAMES, n=1, cutoff=0.75)
+            if near or not isinstance(column, str):
+                meant = f"did you mean {near[0]}? " if near else ""
+                raise CJEError(
+                    "unknown name in fields",
+                    value=name,
+                    hint=f"{meant}fields maps these names to columns of your file: "
+                    f"{', '.join(SYNONYMS)}; or the name of a further number to its column",
+                )
+        return found
 
     # ---- one role ---------------------------------------------------------------------------
 
