@@ -249,3 +249,46 @@ def scale_sentinel(folder: Path) -> None:
 def scale_hundred(folder: Path) -> None:
     rows = tidy(judge_score="score")
     as_csv(folder / "evals.csv", [row | {"score": (row["score"] - 1) * 25} for row in rows])
+
+
+@export("names_criteria", NAMES, "evals.csv", asks="several columns could be judge_score")
+def names_criteria(folder: Path) -> None:
+    rows = tidy(prompt_id="id", policy="model", judge_score="gpt4_helpfulness",
+                oracle_label="human_helpfulness")  # fmt: skip
+    as_csv(
+        folder / "evals.csv",
+        [
+            row | {"gpt4_accuracy": 1 + i % 5, "human_accuracy": 1 + i % 4 if i % 3 == 0 else None}
+            for i, row in enumerate(rows)
+        ],
+    )
+
+
+@export("names_row_ids", NAMES, "evals.jsonl", same_ids=False,
+        says=("'id' differs on every row",))  # fmt: skip
+def names_row_ids(folder: Path) -> None:
+    rows = renamed(drop=("prompt_id",), policy="model", judge_score="score", oracle_label="human")
+    as_jsonl(folder / "evals.jsonl", [{"id": f"row-{i}", **row} for i, row in enumerate(rows)])
+
+
+@export("names_criteria_nested", NAMES, "evals.jsonl", "--field", "judge_score=auto.helpfulness")
+def names_criteria_nested(folder: Path) -> None:
+    as_jsonl(
+        folder / "evals.jsonl",
+        [
+            {
+                "prompt_id": row["prompt_id"],
+                "policy": row["policy"],
+                "auto": {"helpfulness": row["judge_score"], "accuracy": 1 + i % 5},
+                "human": {"helpfulness": row["oracle_label"], "accuracy": 1 + i % 3},
+            }
+            for i, row in enumerate(BASES["plain"])
+        ],
+    )
+
+
+@export("versions_two_columns", VERSIONS, "evals.csv", "--baseline", "prod",
+        asks="is it the policy?")  # fmt: skip
+def versions_two_columns(folder: Path) -> None:
+    rows = tidy(prompt_id="id", policy="stage", judge_score="score", oracle_label="human")
+    as_csv(folder / "evals.csv", [{"model": "m1", "temperature": 0.7, **row} for row in rows])

@@ -322,7 +322,7 @@ def _fresh(
     if found is not None:
         return found
     if isinstance(source, Opened):
-        taken = {*groups, *(reading["fields"] or {}).values()}
+        taken = {*groups, *_named(reading["fields"])}
         groups = [*groups, *(c for c in _shared(source, cluster_columns) if c not in taken)]
         reading = _watched(source, reading)
     return read_source(source, groups=groups, **reading)
@@ -336,6 +336,15 @@ def _logged(source: Any, groups: list[str], reading: dict[str, Any]) -> Dataset 
     return read_source(opened, groups=groups, **_watched(opened, reading))
 
 
+def _named(fields: Mapping[str, Any] | None) -> set[str]:
+    """The columns that the caller gave a role."""
+    columns: set[str] = set()
+    for given in (fields or {}).values():
+        several = given.values() if isinstance(given, Mapping) else given
+        columns |= {str(given)} if isinstance(given, str) else set(map(str, several or ()))
+    return columns
+
+
 def _shared(opened: Opened, columns: Callable[[Any], list[str]]) -> list[str]:
     """The columns that every source has among those found in it."""
     names = [set(columns(part)) for part in opened.sources]
@@ -344,7 +353,7 @@ def _shared(opened: Opened, columns: Callable[[Any], list[str]]) -> list[str]:
 
 def _watched(opened: Opened, reading: dict[str, Any]) -> dict[str, Any]:
     """Keep the lengths and times that the labelling and the weights are checked against, too."""
-    taken = {*reading["covariates"], *(reading["fields"] or {}).values()}
+    taken = {*reading["covariates"], *_named(reading["fields"])}
     extra = [name for name in _shared(opened, factor_columns) if name not in taken]
     return reading | {"covariates": (*reading["covariates"], *extra)}
 

@@ -93,6 +93,7 @@ def drift(
     level: float = 0.95,
     judge_scale: Any = None,
     oracle_scale: Any = None,
+    **reading: Any,
 ) -> Drift:
     r"""Compare two runs of a judge over the same rows.
 
@@ -111,6 +112,8 @@ def drift(
     old, new : path, frame or Dataset
     on : str
         Column that names a row in both; with several policies the policy counts, too.
+    reading
+        Further options of `cje.data.read`, for both runs.
     margin : float, optional
         On the label's scale (the judge's, for the scores alone); by default 2% of the scale.
 
@@ -119,10 +122,12 @@ def drift(
     CJEError
         Fewer than ten shared rows, or a margin that is not positive.
     """
-    fields = None if on == "prompt_id" else {"prompt_id": on}
+    fields = {**(reading.pop("fields", None) or {})}
+    if on != "prompt_id":
+        fields["prompt_id"] = on
     before, after = (
         read_source(source, fields=fields, judge_scale=judge_scale, oracle_scale=oracle_scale,
-                    min_rows=1, labels=None, on=None)
+                    min_rows=1, labels=None, on=None, **reading)
         for source in (old, new)
     )  # fmt: skip
     if before is None or after is None:

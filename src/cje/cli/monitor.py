@@ -8,11 +8,21 @@ from typing import Annotated
 
 import typer
 
+from cje.cli.reading import (
+    Field,
+    JudgeScale,
+    LabelMap,
+    PolicyColumn,
+    Sheet,
+    reading_options,
+    reads_data,
+)
 from cje.terminal import say
 
 __all__ = ["monitor"]
 
 
+@reads_data
 def monitor(
     files: Annotated[list[Path], typer.Argument(help="Labelled, judged rows; one or more files.")],
     time: Annotated[
@@ -26,7 +36,11 @@ def monitor(
     level: Annotated[
         float, typer.Option(help="One minus the chance that a stream ever alarms falsely.")
     ] = 0.95,
-    judge_scale: Annotated[str | None, typer.Option(help="Range of the scores: '1-5'.")] = None,
+    field: Field = None,
+    policy_column: PolicyColumn = None,
+    label_map: LabelMap = None,
+    sheet: Sheet = None,
+    judge_scale: JudgeScale = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the streams to this file (.png, .svg, .pdf).")
     ] = None,
@@ -40,7 +54,8 @@ def monitor(
     from cje.analysis.monitor import monitor as watch
 
     found = watch(files, time=time, anchor=anchor, labels=labels, level=level,
-                  judge_scale=judge_scale)  # fmt: skip
+                  judge_scale=judge_scale,
+                  **reading_options(field, policy_column, label_map, sheet))  # fmt: skip
     say(json.dumps(found.to_dict(), indent=2) if as_json else found.summary())
     if picture is not None:
         found.plot(picture)

@@ -122,8 +122,23 @@ def canonical_frame(
 
 def column_numbers(text: pl.Series, column: str, plan: Plan) -> Numbers:
     """The numbers of a column of text; words count in scores and labels only."""
+    if column.startswith("covariate:") and (times := seconds_of(text)) is not None:
+        return Numbers(times)
     wordy = column in ("judge_score", "oracle_label") or column.startswith(("rater:", "judge:"))
     return numbers_from_text(text, words=wordy, label_map=plan.label_map if wordy else None)
+
+
+def seconds_of(text: pl.Series) -> pl.Series | None:
+    """Dates and times written as ISO 8601 in seconds since 1970; None where a text is not one."""
+    if not text.str.contains(r"^\s*\d{4}-\d{2}-\d{2}([T ]|\s*$)").fill_null(True).all():
+        return None
+    times = text.str.strip_chars().str.head(19).str.replace("T", " ", literal=True)
+    days = times.str.head(10).str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us"))
+    exact = times.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False).cast(pl.Datetime("us"))
+    parsed = exact.fill_null(days)
+    if parsed.null_count() > text.null_count() or parsed.null_count() == text.len():
+        return None
+    return parsed.dt.epoch("s").cast(pl.Float64)
 
 
 def numbered(text: pl.Series) -> pl.Series:

@@ -6,6 +6,7 @@ column, or a field nested in one. `resolve` matches the two and reports what it 
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from cje.data.guesses import (
     holds_values,
     is_criterion,
     likely_columns,
+    of_the_same_criterion,
     possible_columns,
 )
 from cje.data.hints import field_hint, field_option
@@ -124,6 +126,8 @@ POLICY_PART = "policy_part:"
 _LISTS = {"oracle_label": "rater_list", "target_policy_logprobs": "target_list"}
 _GIVERS = {"judge_score": "judge", "oracle_label": "rater"}
 
+_ROW_IDS = ("id", "uid", "custom_id", "example_id", "sample_id")
+
 # Two plausible columns for one of these is a question for the user, not a guess.
 _NEVER_GUESS = ("judge_score", "oracle_label")
 
@@ -209,20 +213,17 @@ class _Resolver:
         self.notes: list[str] = []
 
     def run(self) -> Plan:
-        unknown = set(self.request.fields) - set(SYNONYMS)
-        if unknown:
-            raise CJEError(
-                "unknown name in fields",
-                value=sorted(unknown),
-                hint=f"fields maps these names to columns of your file: {', '.join(SYNONYMS)}",
-            )
+        further = self._further_numbers()
         explicit = [role for role in SYNONYMS if role in self.request.fields]
         for role in explicit + [role for role in SYNONYMS if role not in explicit]:
             self._assign(role)
         for family in ("covariate", "group", "key"):
             wanted = {"covariate": "covariates", "group": "groups", "key": "keys"}[family]
             for name in getattr(self.request, wanted):
-                self._claim(f"{family}:{name}", self._find(name, name))
+                self._claim(f"{family}:{name}", self._find(further.pop(name, name), name))
+        for name, column in further.items():
+            self._claim(f"covariate:{name}", self._find(column, name))
+            self.notes.append(f"'{name}' read from '{column}' as a further number (as asked)")
         derived = self._derive_prompt_id()
         self._check_required()
         unused = self._mention_unused()
@@ -238,6 +239,21 @@ class _Resolver:
             unused,
         )
 
+    def _further_numbers(self) -> dict[str, str]:
+        """Names in `fields` that are no role: further numbers, by their columns."""
+        found = {n: c for n, c in self.request.fields.items() if n not in SYNONYMS}
+        for name, column in found.items():
+            near = difflib.get_close_matches(name, _ROLE_NAMES, n=1, cutoff=0.75)
+            if near or not isinstance(column, str):
+                meant = f"did you mean {near[0]}? " if near else ""
+                raise CJEError(
+                    "unknown name in fields",
+                    value=name,
+                    hint=f"{meant}fields maps these names to columns of your file: "
+                    f"{', '.join(SYNONYMS)}; or the name of a further number to its column",
+                )
+        return found
+
     # ---- one role ---------------------------------------------------------------------------
 
     def _assign(self, role: str) -> None:
@@ -249,10 +265,23 @@ class _Resolver:
         leaf = self._best(role)
         if leaf is None and role in _GIVERS:
             leaf = self._likely(role)
+        if role == "prompt_id" and leaf is not None and self._numbers_rows(leaf):
+            return
         if leaf is not None:
             self._place(role, leaf)
             if normalised(leaf.display) != role:
                 self.notes.append(f"{role} read from '{leaf.display}'")
+
+    def _numbers_rows(self, leaf: Leaf) -> bool:
+        """Whether a mere `id` differs on every row, while the prompts' texts repeat."""
+        text = self._best("prompt")
+        if self.peek is None or text is None or normalised(leaf.parts[-1]) not in _ROW_IDS:
+            return False
+        ids, texts = self.peek(leaf), self.peek(text)
+        if len(ids) < sum(ids.values()) or 2 * len(texts) > len(ids) or len(texts) < 2:
+            return False
+        self.notes.append(f"'{leaf.display}' differs on every row and is not the prompt's id")
+        return True
 
     def _likely(self, role: str) -> Leaf | None:
         """The one column of a judge's (or a person's) values; several are a family of them."""
@@ -262,16 +291,25 @@ class _Resolver:
             return found[0] if found else None
         names = distinct_parts([leaf.display for leaf in found])
         if any(map(is_criterion, names)):
-            self._ask_which(role, found)
+            return self._of_one_criterion(role, found)
         for name, leaf in zip(names, found, strict=True):
             self._claim(f"{_GIVERS[role]}:{name}", leaf)
         columns = ", ".join(f"'{leaf.display}'" for leaf in found)
         self.notes.append(f"{role} read from {columns}: {len(found)} {_GIVERS[role]}s")
         return None
 
-    def _ask_which(self, role: str, found: Sequence[Leaf]) -> None:
+    def _of_one_criterion(self, role: str, found: Sequence[Leaf]) -> Leaf:
+        """Of columns about several things, the label that is about what the score is about."""
+        score = self.columns.get("judge_score")
+        if role == "oracle_label" and score is not None:
+            same = of_the_same_criterion(found, ".".join(score))
+            if len(same) == 1:
+                return same[0]
+        raise self._which(role, found)
+
+    def _which(self, role: str, found: Sequence[Leaf]) -> CJEError:
         names = ", ".join(leaf.display for leaf in found)
-        raise CJEError(
+        return CJEError(
             f"several columns could be {role}: {names}",
             where=self.source,
             hint=f"say which one: {field_hint(role, found[0].display)}",
@@ -315,6 +353,11 @@ class _Resolver:
                     if name is not None:
                         self._claim(name, child)
                 return
+            if role in _GIVERS and any(is_criterion(child.path[-1]) for child in children):
+                numbers = [child for child in children if holds_values(child, self.peek)]
+                if numbers:
+                    self._claim(role, self._of_one_criterion(role, numbers))
+                    return
             if family is not None and role != "policy":
                 for child in children:
                     self._claim(f"{family}:{child.path[-1]}", child)
@@ -362,7 +405,7 @@ class _Resolver:
         (rank, best), rest = ranked[0], ranked[1:]
         rivals = [leaf for other, leaf in rest if other[1] == rank[1] and not leaf.is_empty]
         if role in _NEVER_GUESS and rank[0] and rivals:
-            self._ask_which(role, (best, *rivals))
+            raise self._which(role, (best, *rivals))
         if rest:
             also = ", ".join(f"'{leaf.display}'" for _, leaf in rest)
             self.notes.append(f"{role}: '{best.display}' preferred to {also}")
@@ -423,7 +466,7 @@ class _Resolver:
         free = [leaf for leaf in self.leaves if leaf.path not in self.claimed]
         possible = possible_columns(role, free, self.peek)
         if len(possible) > 1:
-            self._ask_which(role, possible)
+            raise self._which(role, possible)
         guess = possible[0] if possible else best_guess(role, free, self.peek)
         also = {"prompt_id": ", or a prompt text"}.get(role, "")
         raise CJEError(

@@ -20,6 +20,7 @@ __all__ = [
     "is_criterion",
     "is_judge",
     "likely_columns",
+    "of_the_same_criterion",
     "possible_columns",
 ]
 
@@ -104,6 +105,12 @@ def is_judge(word: str) -> bool:
     return word in _JUDGE or bool(_JUDGE_NAME.match(word))
 
 
+def of_the_same_criterion(columns: Sequence[Leaf], other: str) -> list[Leaf]:
+    """The columns that say of the same thing (helpfulness, ...) as another column."""
+    criteria = _CRITERIA & set(words_of(other))
+    return [leaf for leaf in columns if criteria and criteria <= set(words_of(leaf.display))]
+
+
 def is_about(name: str) -> bool:
     """Whether a name says what is known about a score or a response: its length, its time, ..."""
     return set(words_of(name)) <= _ABOUT
@@ -121,7 +128,8 @@ def possible_columns(role: str, leaves: Sequence[Leaf], peek: Peek | None = None
     return [
         leaf
         for leaf in leaves
-        if _VALUE & set(words := words_of(leaf.parts[-1])) and not (_ABOUT | _PERSON) & set(words)
+        if (_VALUE | _CRITERIA) & set(words_of(leaf.parts[-1]))
+        and not (_ABOUT | _PERSON) & set(words_of(leaf.display))
         and holds_values(leaf, peek)
     ]  # fmt: skip
 
