@@ -321,7 +321,12 @@ def test_a_label_outside_its_declared_scale(tmp_path: Path) -> None:
 
 def test_a_label_on_no_usual_scale() -> None:
     rows = [{**row, "oracle_label": 1000.0 * i} for i, row in enumerate(GOOD)]
-    refused(rows, "oracle_label is on no usual scale", "5000", "oracle_scale=(low, high)")
+    refused(
+        rows,
+        "the range of oracle_label is not that of a usual scale",
+        "5000",
+        "oracle_scale=(low, high)",
+    )
 
 
 def test_duplicates_within_one_source(tmp_path: Path) -> None:
@@ -416,3 +421,15 @@ def test_skipping_keeps_the_labels_on_their_rows() -> None:
     assert np.allclose(data.oracle_label, data.judge_score)
     assert data.rater_labels is not None
     assert len(data.rater_labels) == 10
+
+
+def test_the_scale_suggested_for_several_judges_holds_all_of_them() -> None:
+    rows = [
+        {"prompt_id": f"p{i}", "policy": "a", "judge_one": i / 10 - 0.3, "judge_two": i / 8 - 0.4,
+         "human_score": i % 2}
+        for i in range(20)
+    ]  # fmt: skip
+    with pytest.raises(CJEError) as caught:
+        read(rows)
+    assert caught.value.value == pytest.approx((-0.4, 19 / 8 - 0.4))
+    assert len(read(rows, judge_scale=(-0.4, 2.0))) == 20

@@ -267,10 +267,10 @@ class Assembly:
             values = self._values_on(column)
         found = infer_scale(values) if values.size else (Scale(), "")
         if found is None:
-            low, high = float(values.min()), float(values.max())
+            low, high = self._range_on(column)
             argument = _scale_argument(column)
             error = CJEError(
-                f"{column} is on no usual scale",
+                f"the range of {column} is not that of a usual scale",
                 value=(low, high),
                 hint=f"declare it: {scale_hint(argument)}",
                 answers=[flag_option(argument, f"{low:g},{high:g}")],
@@ -283,6 +283,12 @@ class Assembly:
                 f"declare another with {scale_hint(_scale_argument(column))}"
             )
         return scale
+
+    def _range_on(self, column: str) -> tuple[float, float]:
+        """Least and greatest value; of one of several judges, over all that share its scale."""
+        alike = [c for c in self.frame.columns if column.startswith(JUDGE) and c.startswith(JUDGE)]
+        found = [values for c in alike or [column] if (values := self._values_on(c)).size]
+        return float(min(v.min() for v in found)), float(max(v.max() for v in found))
 
     def _settled(self, column: str, check: Callable[[], None]) -> None:
         """Run a check of a scale; its error says which argument would settle it."""
