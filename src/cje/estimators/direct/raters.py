@@ -8,10 +8,13 @@ of the error is
 
 Without effects of raters the sum of its squares is about
 :math:`E_0 = \sum_i w_i^2 r_i^2 (1/m_i - 1/J) + \sum_{ij} (w_i/m_i)^2 d_{ij}^2`, with the raters'
-mean errors taken out of r and d (times n / (n - J) for that). What exceeds it, each square divided
-by one minus the rater's share :math:`c_j` (HC2), is the variance from the choice of J raters
-(two-way clustering by rows and raters; Cameron, Gelbach & Miller 2011), known to
-:math:`(1 - 1/J) (\sum c_j^2)^2 / \sum c_j^4` degrees of freedom. Policies that the same
+mean errors taken out of r and d (times n / (n - J) for that). The sum, each square divided by one
+minus the rater's share :math:`c_j` (HC2), less :math:`(1 - 1/(J-1)) E_0`, is the variance from the
+choice of J raters (two-way clustering by rows and raters; Cameron, Gelbach & Miller 2011), known to
+:math:`d = (1 - 1/J) (\sum c_j^2)^2 / \sum c_j^4` degrees of freedom. Three raters show their variance so
+badly that taking all of :math:`E_0` away, and Satterthwaite's formula with an estimated share s of
+the variance, leave coverage at 91%: hence the factor, and d s degrees of freedom, which turn
+:math:`s^2/d` into :math:`s/d` there. Policies that the same
 raters labelled share it, so most of it cancels in a difference.
 """
 
@@ -102,7 +105,7 @@ def rater_component(data: Dataset, shares: list[RaterShare]) -> Component | None
     own = labels.value - data.oracle_label[labels.row]  # d_ij
     per_row = np.bincount(labels.row, minlength=len(data)).astype(np.float64)
     by_rater = np.empty((n_raters, len(shares)))
-    chance = np.empty(len(shares))
+    chance, rest = np.empty(len(shares)), np.empty(len(shares))
     df = n_raters - 1.0
     for k, share in enumerate(shares):
         weight, residual = np.zeros(len(data)), np.zeros(len(data))
@@ -124,8 +127,12 @@ def rater_component(data: Dataset, shares: list[RaterShare]) -> Component | None
         chance[k] *= float(total @ inflation)
         even = float(total @ total) ** 2 / float(total**2 @ total**2)
         df = min(df, (1.0 - 1.0 / n_raters) * even)
-    values, vectors = np.linalg.eigh(by_rater.T @ by_rater - np.diag(chance))
+        rest[k] = float(spread.sum())
+    kept = 1.0 - 1.0 / (n_raters - 1.0)
+    values, vectors = np.linalg.eigh(by_rater.T @ by_rater - kept * np.diag(chance))
     values = np.maximum(values, 0.0)
     if not values.any():
         return None
-    return Component("raters", covariance=(vectors * values) @ vectors.T, df=max(df, 1.0))
+    between = (vectors * values) @ vectors.T
+    share = float((np.diag(between) / np.maximum(np.diag(between) + rest, 1e-300)).min())
+    return Component("raters", covariance=between, df=max(df * share, 1.0))
