@@ -11,9 +11,9 @@ Without effects of raters the sum of its squares is about
 mean errors taken out of r and d (times n / (n - J) for that). The sum, each square divided by one
 minus the rater's share :math:`c_j` (HC2), less :math:`(1 - 1/(J-1)) E_0`, is the variance from the
 choice of J raters (two-way clustering by rows and raters; Cameron, Gelbach & Miller 2011), known to
-:math:`d = (1 - 1/J) (\sum c_j^2)^2 / \sum c_j^4` degrees of freedom. Three raters show their variance so
-badly that taking all of :math:`E_0` away, and Satterthwaite's formula with an estimated share s of
-the variance, leave coverage at 91%: hence the factor, and d s degrees of freedom, which turn
+:math:`d = (1 - 1/J) (\sum c_j^2)^2 / \sum c_j^4` degrees of freedom. Three raters show it so badly
+that taking all of :math:`E_0` away, and Satterthwaite's formula with an estimated share s of the
+variance, leave coverage at 91%: hence the factor, and d s degrees of freedom, which turn
 :math:`s^2/d` into :math:`s/d` there. Policies that the same
 raters labelled share it, so most of it cancels in a difference.
 """
@@ -102,6 +102,8 @@ def rater_component(data: Dataset, shares: list[RaterShare]) -> Component | None
     labels = RaterLabels(labels.row[kept], labels.rater.take(kept), labels.value[kept])
     _, rater = np.unique(labels.rater.codes, return_inverse=True)
     n_raters = int(rater.max()) + 1
+    if n_raters < 2:
+        return None
     own = labels.value - data.oracle_label[labels.row]  # d_ij
     per_row = np.bincount(labels.row, minlength=len(data)).astype(np.float64)
     by_rater = np.empty((n_raters, len(shares)))
@@ -125,14 +127,15 @@ def rater_component(data: Dataset, shares: list[RaterShare]) -> Component | None
         inflation = 1.0 / (1.0 - np.minimum(total, _MAX_SHARE))
         by_rater[:, k] *= np.sqrt(inflation)
         chance[k] *= float(total @ inflation)
-        even = float(total @ total) ** 2 / float(total**2 @ total**2)
-        df = min(df, (1.0 - 1.0 / n_raters) * even)
+        if total.any():
+            even = float(total @ total) ** 2 / float(total**2 @ total**2)
+            df = min(df, (1.0 - 1.0 / n_raters) * even)
         rest[k] = float(spread.sum())
-    kept = 1.0 - 1.0 / (n_raters - 1.0)
-    values, vectors = np.linalg.eigh(by_rater.T @ by_rater - kept * np.diag(chance))
+    taken = 1.0 - 1.0 / (n_raters - 1.0)
+    values, vectors = np.linalg.eigh(by_rater.T @ by_rater - taken * np.diag(chance))
     values = np.maximum(values, 0.0)
     if not values.any():
         return None
     between = (vectors * values) @ vectors.T
-    share = float((np.diag(between) / np.maximum(np.diag(between) + rest, 1e-300)).min())
-    return Component("raters", covariance=between, df=max(df * share, 1.0))
+    part = np.diag(between) / np.maximum(np.diag(between) + rest, 1e-300)
+    return Component("raters", covariance=between, df=max(df * float(part.min()), 1.0))
