@@ -118,7 +118,7 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> None:
          label="direct, a finding names the cause")  # fmt: skip
     axis.set(xlabel="mean width, over the t interval with the estimator's true sd",
              ylabel="coverage of 95% intervals (lowest shown: 0.6)")  # fmt: skip
-    axis.legend(loc="lower right", frameon=False)
+    axis.legend(loc="center right", frameon=False)
     figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
     plt.close(figure)
 
