@@ -96,3 +96,42 @@ def is_labelled(label: Any) -> bool:
     return any(value is not None for value in label.values()) if isinstance(label, dict) else (
         label is not None
     )  # fmt: skip
+
+
+def test_there_are_forty_exports_and_three_of_every_kind() -> None:
+    kinds = Counter(entry["bullet"] for entry in EXPORTS.values())
+    assert len(EXPORTS) >= 40
+    assert min(kinds.values()) >= 3, kinds
+    assert len(kinds) >= 12
+
+
+@pytest.mark.parametrize("command", ["doctor", "gate", "plan", "convert", "label"])
+@pytest.mark.parametrize("name", ["names_two_scores", "versions_unknown_name"])
+def test_every_command_that_reads_data_asks_in_its_own_words(
+    name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    further = {
+        "gate": ["--baseline", "prod"], "plan": ["--width", "0.5"],
+        "convert": [str(tmp_path / "out.csv")],
+        "label": ["--plan", "--width", "0.5", "--labels", str(tmp_path / "labels.db")],
+    }  # fmt: skip
+    words = [command, "evals.csv", *further.get(command, [])]
+    code, _, err = run(FOLDER / name, words, monkeypatch, capsys)
+    asked = EXPORTS[name]["asks"] in err
+    if not asked:  # commands that need no score, or no versions
+        assert command in ("doctor", "convert", "label")
+        return
+    assert code != 0
+    code, _, err = run(FOLDER / name, answers(err)[0], monkeypatch, capsys)
+    assert EXPORTS[name]["asks"] not in err
+
+
+def test_regenerating_an_export_gives_the_same_file(tmp_path: Path) -> None:
+    import subprocess
+
+    script = Path(__file__).parents[2] / "scripts" / "exports" / "make.py"
+    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, capture_output=True)
+    for path in sorted(FOLDER.rglob("*")):
+        if path.suffix in (".csv", ".jsonl", ".json", ".tsv", ".gz"):
+            assert (tmp_path / path.relative_to(FOLDER)).read_bytes() == path.read_bytes(), path

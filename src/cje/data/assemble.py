@@ -247,8 +247,8 @@ class Assembly:
                 f"policy {policy.names[code]!r} has {counts[code]} row",
                 where=self.origin.name(row),
                 value=policy.names[code],
-                hint="one row has no standard error: add rows, remove the policy, or pass "
-                "min_rows=1 to read it all the same",
+                hint="one row has no standard error: add rows, or remove the policy (in Python "
+                "min_rows=1 reads it all the same)",
             )
 
     # ---- scales ----------------------------------------------------------------------------------

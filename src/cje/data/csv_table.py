@@ -22,6 +22,7 @@ from cje.errors import CJEError
 
 __all__ = ["CsvTable", "csv_header"]
 
+_FIRST_ROWS = 2000
 _BLOCK = 4 * 2**20
 _LAST = "\x00last"  # the header's last column, which a line with too few cells lacks
 
@@ -82,6 +83,19 @@ class CsvTable:
                 .select(*columns, pl.col(self.header[-1]).alias(_LAST))
                 .collect()
             )
+
+    def first_texts(self, path: tuple[str, ...]) -> dict[str, int]:
+        """Counts of the texts of a column in the first rows; empty where it has none there."""
+        try:
+            with open_file(self.path) as stream:
+                frame = pl.read_csv(
+                    stream, separator=self.separator, infer_schema=False, columns=[path[0]],
+                    n_rows=_FIRST_ROWS,
+                )  # fmt: skip
+        except POLARS_FAILURES:
+            return {}  # the whole column is read with care, and the error names the row
+        counts = frame.to_series().drop_nulls().value_counts(name="n")
+        return {str(text): int(n) for text, n in counts.iter_rows()}
 
     def _cells_agree(self) -> bool:
         """Whether every line has as many cells as the header; blank lines are ignored."""

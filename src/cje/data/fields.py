@@ -278,6 +278,8 @@ class _Resolver:
         if self.peek is None or text is None or normalised(leaf.parts[-1]) not in _ROW_IDS:
             return False
         ids, texts = self.peek(leaf), self.peek(text)
+        if len(ids) == sum(ids.values()):
+            ids, texts = self.peek(leaf, whole=True), self.peek(text, whole=True)
         if len(ids) < sum(ids.values()) or 2 * len(texts) > len(ids) or len(texts) < 2:
             return False
         self.notes.append(f"'{leaf.display}' differs on every row and is not the prompt's id")

@@ -7,7 +7,8 @@ is the only one, and reported. A name that merely could be a score (`points`) is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from cje.data.leaf import Leaf, kind_of, normalised, words_of
 
@@ -24,7 +25,12 @@ __all__ = [
     "possible_columns",
 ]
 
-Peek = Callable[[Leaf], Mapping[str, int]]
+
+class Peek(Protocol):
+    """Counts of the texts in a column: of its first rows, or of the `whole` column."""
+
+    def __call__(self, leaf: Leaf, *, whole: bool = False) -> Mapping[str, int]: ...
+
 
 _PERSON = frozenset(
     {"human", "humans", "annotator", "annotators", "annotation", "annotations", "expert", "gold",

@@ -11,6 +11,7 @@ import polars as pl
 
 from cje.data.assemble import Assembly, Wishes
 from cje.data.codes import Codes
+from cje.data.csv_table import CsvTable
 from cje.data.dataset import Dataset
 from cje.data.fields import POLICY_PART, Leaf, Plan, Request, resolve
 from cje.data.guesses import Peek
@@ -245,7 +246,9 @@ def _compares_two(name: str) -> CJEError:
 def _peek_into(table: Table) -> Peek:
     """Counts of the texts in a column of a table."""
 
-    def peek(leaf: Leaf) -> Mapping[str, int]:
+    def peek(leaf: Leaf, *, whole: bool = False) -> Mapping[str, int]:
+        if isinstance(table, CsvTable) and not whole and (found := table.first_texts(leaf.path)):
+            return found
         column = f"key:{leaf.display}"
         frame = table.load(Plan({column: leaf.path}), BadRows(skip=True)).frame
         texts = frame[column].drop_nulls().cast(pl.String)

@@ -224,7 +224,7 @@ def _has_versions_in_rows(rest: Sequence[Leaf], peek: Peek) -> bool:
     """Whether another column names the policy row by row."""
     known = {"policy", *SYNONYMS["policy"]}
     columns = [leaf for leaf in rest if len(leaf.path) == 1 and normalised(leaf.display) in known]
-    return any(len(peek(leaf)) > 1 for leaf in columns)
+    return any(len(peek(leaf, whole=True)) > 1 for leaf in columns)
 
 
 def _block(version: str, leaves: Sequence[Leaf], name: str) -> _Block:
