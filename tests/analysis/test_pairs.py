@@ -162,6 +162,23 @@ def test_answers_side_by_side_give_win_rates_on_the_scored_data(
     assert pair.verdict == "better"
 
 
+def test_style_is_counted_in_the_responses_that_were_compared(
+    labelled: Callable[[int], tuple[list[dict[str, Any]], Path]],
+) -> None:
+    rows, path = labelled(60)
+    for row in rows:
+        row["response"] += (
+            " and more" * (1 + hash_of(row["prompt_id"]) % 3) * (row["policy"] == CAND)
+        )
+    result = analyze_dataset(rows, labels=path, judge_scale="0-1", covariates=["length"])
+    assert result.metadata["quantity"] == "win rate at equal length"
+    assert [s["covariate"] for s in result.diagnostics["pairwise"]["style"]] == ["length"]
+
+
+def hash_of(name: str) -> int:
+    return sum(name.encode())
+
+
 def test_an_export_of_the_answers_says_the_same_by_itself(
     labelled: Callable[[int], tuple[list[dict[str, Any]], Path]], tmp_path: Path
 ) -> None:

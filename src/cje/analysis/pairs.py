@@ -12,6 +12,7 @@ from cje.data.dataset import Dataset
 from cje.data.label_store import is_label_store, read_label_store
 from cje.data.sources import open_sources
 from cje.data.stored_comparisons import stored_comparisons
+from cje.data.style import STYLES
 from cje.errors import CJEError
 
 __all__ = ["check_pairwise", "comparisons_of"]
@@ -33,10 +34,12 @@ def comparisons_of(
     if is_label_store(labels) and estimator in _CHOICES:
         stored = read_label_store(labels)
         if stored.pairs or estimator == "pairwise":
-            plain = {**reading, "labels": None, "on": None}
+            styles = [name for name in reading["covariates"] if name in STYLES]
+            plain = {**reading, "labels": None, "on": None, "text": bool(styles) or reading["text"]}
+            plain["covariates"] = [n for n in reading["covariates"] if n not in STYLES]
             data = read_source(source, groups=groups, **plain)
             assert data is not None
-            return stored_comparisons(data, stored, str(labels))
+            return stored_comparisons(data, stored, str(labels), styles)
         return None
     if isinstance(source, Dataset):
         if estimator == "pairwise":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cje.data.fields import SYNONYMS, Leaf
-from cje.data.hints import field_hint
+from cje.data.hints import field_hint, field_option
 from cje.data.leaf import normalised
 from cje.errors import CJEError
 
@@ -217,6 +217,7 @@ class _Finder:
             where=self.source,
             hint=f"if people, add {field_hint('human_winner', plain)}; if the judge, "
             f"{field_hint('judge_winner', plain)}",
+            answers=[field_option(role, plain) for role in ("human_winner", "judge_winner")],
         )
 
     def _is_arena(self, names: set[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
 from cje.data.label_store import StoredLabels
+from cje.data.style import style_of
 from cje.errors import CJEError
 from cje.kernels.arrays import IntArray
 
@@ -17,13 +19,16 @@ __all__ = ["stored_comparisons"]
 
 
 def stored_comparisons(
-    data: Dataset, stored: StoredLabels, where: str = "the labels file"
+    data: Dataset,
+    stored: StoredLabels,
+    where: str = "the labels file",
+    styles: Sequence[str] = (),
 ) -> Comparisons:
     """One comparison per prompt that both policies answered, with the answers that there are.
 
     The judge's verdict is one half plus half the difference of its two scores: it saw the
     responses apart, so it has no position bias. A person's verdict belongs to the order that person
-    was shown.
+    was shown. `styles` are counted in the responses (see `STYLES`), for data that keep their text.
 
     Raises
     ------
@@ -78,7 +83,7 @@ def stored_comparisons(
         label_propensity=np.concatenate(
             [np.full(n, np.nan), [pair["propensity"] for pair in stored.pairs]]
         ),
-        covariates=_style(data, rows, answered, swapped),
+        covariates=_style(data, rows, answered, swapped, styles),
         groups={
             name: codes.take(np.concatenate([rows[:, 0], rows[answered, 0]]))
             for name, codes in data.groups.items()
@@ -102,11 +107,21 @@ def _first_draws(data: Dataset, policies: tuple[str, ...]) -> IntArray:
 
 
 def _style(
-    data: Dataset, rows: IntArray, answered: IntArray, swapped: np.ndarray[Any, Any]
+    data: Dataset,
+    rows: IntArray,
+    answered: IntArray,
+    swapped: np.ndarray[Any, Any],
+    styles: Sequence[str],
 ) -> dict[str, Any]:
     """Covariates of the responses as differences, turned with the order of each answer."""
+    gaps = {
+        name: values[rows[:, 0]] - values[rows[:, 1]] for name, values in data.covariates.items()
+    }
+    for name in styles:
+        if data.response is None:
+            raise CJEError("the data have no text of responses", value=name)
+        gaps[name] = style_of(name, *(data.response.take(rows[:, side]) for side in (0, 1)))
     found = {}
-    for name, values in data.covariates.items():
-        gap = values[rows[:, 0]] - values[rows[:, 1]]
+    for name, gap in gaps.items():
         found[name] = np.concatenate([gap, np.where(swapped, -gap[answered], gap[answered])])
     return found
