@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from cje.checks import LARGEST, SMALLEST, is_number
+from cje.diagnostics.judge_quality import FIT_COST
 from cje.errors import CJEError
 
 __all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study"]
 
 
-_FIT_COST = 2.0
 _SURE = 16.0  # standard errors beyond the critical value: the power is one to the last digit
 MIN_LABELS = 20
 # Sizes are squared and divided by each other.
@@ -226,7 +226,7 @@ def _parts(quality: JudgeQuality, goal: Goal) -> tuple[float, float]:
 def _variance(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> tuple[float, float]:
     """Variance and its Satterthwaite degrees of freedom."""
     a, b = _parts(quality, goal)
-    overhead = 1.0 + _FIT_COST / labels if labels < n else 1.0
+    overhead = 1.0 + FIT_COST / labels if labels < n else 1.0
     label, reward = a * overhead / labels, b / n
     total = label + reward
     if total == 0.0:
