@@ -246,7 +246,7 @@ class _Fit:
     @property
     def wider(self) -> float:
         """What the fit of a stack adds to the spread of its R2; the jackknife keeps it as it is."""
-        return float(np.sqrt(1.0 + self.excess / len(self.rows))) if self.stacked else 1.0
+        return float(np.sqrt(1.0 + 2.0 * self.excess / len(self.rows))) if self.stacked else 1.0
 
     def share(self, totals: FloatArray) -> FloatArray:
         """R2 from totals: weights, labels and squares by policy, then errors and their number."""
