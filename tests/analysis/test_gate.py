@@ -23,6 +23,7 @@ from cje.cli.main import main
 from cje.errors import CJEError
 from cje.estimators import EstimationResult
 from cje.inference import Decision, Finding, GateRule, InfluenceEstimate, Severity
+from studies.gate import WORLDS, World, gap_of_power, judge_quality, run_gates
 
 
 def _made(difference: float, se: float, **fields: Any) -> EstimationResult:
@@ -234,3 +235,45 @@ def test_every_output_tells_the_same_decision(
     assert "candidate_1 better than base" in files[2].read_text().replace("\u2068", "").replace(
         "\u2069", ""
     )
+
+
+def test_a_gate_errs_as_rarely_and_passes_as_often_as_promised() -> None:
+    """300 repetitions, 0.1% binomial bounds; 4,000 are in ``python -m benchmarks.gate``."""
+    world = WORLDS["five scores"]
+    runs = run_gates(world, 100, 300, 300, seed=50_000)
+    passed, failed = runs.shares(0.0)
+    assert max(passed, failed) <= 0.06
+    gap = gap_of_power(judge_quality(world), 100, 300, 0.8)
+    assert runs.shares(gap)[0] == pytest.approx(0.8, abs=0.03 + 0.08)
+
+
+def test_the_study_decides_as_the_gate_does() -> None:
+    made = simulate.policies_on_shared_prompts(300, 2, 50, seed=50_000)
+    runs = run_gates(World(), 100, 300, 1, seed=50_000)
+    result = analyze_dataset(made.dataset)
+    for gap in (-0.3, 0.0, 0.3):
+        threshold = runs.truth - gap
+        rule = GateRule(min_gain=threshold) if threshold > 0 else GateRule(margin=-threshold)
+        decision = gate(result, "candidate_1", "base", rule=rule).decision
+        assert runs.shares(gap) == (decision is Decision.PASS, decision is Decision.FAIL)
+
+
+def test_the_report_of_a_gate_opens_with_its_decision_and_draws_the_margin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = simulate.policies_on_shared_prompts(300, 2, 100, seed=3).dataset
+    rows = {
+        "prompt_id": made.prompt_id.decode(), "policy": made.policy.decode(),
+        "judge_score": made.judge_score, "oracle_label": made.oracle_label,
+    }  # fmt: skip
+    pl.DataFrame(rows).fill_nan(None).write_csv(tmp_path / "rows.csv")
+    page = tmp_path / "gate.html"
+    words = ["gate", tmp_path / "rows.csv", "--baseline", "base", "--margin", "0.02",
+             "--report", page]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["cje", *map(str, words)])
+    with pytest.raises(SystemExit):
+        main()
+    text = page.read_text()
+    assert "<h1><bdi>Gate: PASS" in text
+    assert "margin: at most 0.02 worse or better" in text
+    assert text.index("PASS: candidate_1 is at most 0.02 worse") < text.index("What you cannot say")

@@ -18,6 +18,11 @@ def numbers(text: str) -> list[float]:
     return [float(t.replace(MINUS, "-")) for t in re.findall(rf"[+{MINUS}-]?\d+\.?\d*", text)]
 
 
+def block(page: Any, title: str) -> Any:
+    """The part of the page under a heading."""
+    return page.locator(".block").filter(has=page.get_by_role("heading", name=title, exact=True))
+
+
 def test_nothing_runs_and_nothing_leaves_the_page(hostile: Any, open_page: Any) -> None:
     watch = open_page(hostile.path)
     page = watch.page
@@ -28,11 +33,13 @@ def test_nothing_runs_and_nothing_leaves_the_page(hostile: Any, open_page: Any) 
     for summary in page.locator("details summary").all()[:10]:
         summary.click()
     page.locator("tbody tr").first.hover()
+    page.locator(".pairs article").last.press("j")
+    page.locator(".tip button").first.hover()
     watch.settled()
     assert page.title().startswith("<script>")
     # nothing of the data became an element
     assert page.locator("body img, body iframe, body base, body meta, .samples i").count() == 0
-    assert page.locator("script").count() == 2  # the data, and ours
+    assert page.locator("script").count() == 3  # the data of pairs and samples, and ours
 
 
 def test_the_policy_of_the_page_blocks_what_slips_in(hostile: Any, open_page: Any) -> None:
@@ -67,7 +74,7 @@ def test_the_policy_of_the_page_blocks_what_slips_in(hostile: Any, open_page: An
 
 def test_the_numbers_shown_are_the_results(hostile: Any, open_page: Any) -> None:
     page, result = open_page(hostile.path).page, hostile.result
-    rows = page.locator("#part-1 .forest-row:not(.forest-foot)")
+    rows = block(page, "Estimates").locator(".forest-row:not(.forest-foot)")
     assert rows.count() == len(result.policies)
     for k, row in enumerate(result.rows()):
         shown = numbers(rows.nth(k).locator(".forest-number").inner_text())
@@ -111,7 +118,7 @@ def test_samples_sort_by_column(hostile: Any, open_page: Any) -> None:
 def test_samples_are_searchable(hostile: Any, open_page: Any) -> None:
     watch = open_page(hostile.path)
     page = watch.page
-    box, status = page.get_by_label("Search the samples"), page.locator(".count")
+    box, status = page.get_by_label("Search the samples"), page.locator(".samples .count")
     assert re.fullmatch(r"Showing 25 of \d+ rows", status.inner_text())
     box.fill("<IMG SRC=X ONERROR")
     assert "that match" in status.inner_text()
@@ -190,7 +197,7 @@ def test_it_prints_without_its_tools(hostile: Any, open_page: Any) -> None:
     assert watch.page.evaluate("getComputedStyle(document.body).backgroundColor") == (
         "rgb(255, 255, 255)"
     )
-    for tool in ("nav", "#theme", ".bar-of-tools"):
+    for tool in ("nav", "#theme", ".samples .bar-of-tools", ".pairs .viewer"):
         assert not watch.page.locator(tool).is_visible()
     assert len(watch.page.pdf()) > 10_000
     watch.settled()
@@ -205,5 +212,58 @@ def test_without_javascript_everything_but_the_samples_is_there(hostile: Any, br
     page = context.new_page()
     page.goto(hostile.path.as_uri())
     assert page.locator(".forest-row").count() > 4
-    assert page.locator("noscript p").is_visible()
+    assert page.locator(".samples noscript p").is_visible()
+    assert page.locator(".pairs-plain article").first.is_visible()
     context.close()
+
+
+def test_pairs_move_by_keyboard_and_filter_by_text_subgroup_and_order(
+    hostile: Any, open_page: Any
+) -> None:
+    watch = open_page(hostile.path)
+    page = watch.page
+    pairs = page.locator(".pairs .viewer")
+    count, card = pairs.locator(".count"), pairs.locator("article")
+    total = int(count.inner_text().split()[-1])
+    assert count.inner_text() == f"Pair 1 of {total}"
+
+    def difference() -> float:
+        return numbers(card.locator("h4").inner_text())[0]
+
+    card.focus()
+    seen = [difference()]
+    for key in ("j", "ArrowRight"):
+        page.keyboard.press(key)
+        seen.append(difference())
+    assert seen == sorted(seen)  # the largest regression first
+    assert count.inner_text() == f"Pair 3 of {total}"
+    page.keyboard.press("k")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert count.inner_text() == f"Pair 1 of {total}"
+    assert pairs.get_by_role("button", name="Previous").is_disabled()
+    pairs.get_by_label("Order of the pairs").select_option(label="Largest gain")
+    assert difference() > max(seen)
+    pairs.get_by_label("Order of the pairs").select_option(label="Human labels first")
+    assert card.locator(".pair-side .mark").count() == 2
+    group = pairs.get_by_label("Subgroup")
+    group.select_option(index=1)
+    part = int(count.inner_text().split()[-1])
+    assert 0 < part < total
+    assert group.locator("option").nth(1).inner_text() in card.inner_text()
+    pairs.get_by_label("Search the pairs").fill("no such text anywhere")
+    assert count.inner_text() == "No pair"
+    pairs.get_by_label("Search the pairs").fill("j")  # typing is not moving
+    watch.settled()
+
+
+def test_verdicts_explain_themselves_on_focus(hostile: Any, open_page: Any) -> None:
+    page = open_page(hostile.path, width=390).page
+    tip = block(page, "Paired differences").locator(".tip").first
+    assert not tip.locator("[role=tooltip]").is_visible()
+    tip.locator("button").focus()
+    assert tip.locator("[role=tooltip]").is_visible()
+    assert "after adjustment" in tip.locator("[role=tooltip]").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wide = page.locator(".scroll table.matrix").evaluate("t => t.scrollWidth")
+    assert wide > 390  # the table scrolls within itself

@@ -98,13 +98,50 @@ def _audit(shift, n=200, seed=0, **options):
 
 
 def test_transport_passes_fails_and_admits_when_it_cannot_tell():
-    assert _audit(0.0).status is TransportStatus.PASS
-    assert _audit(0.3).status is TransportStatus.FAIL
+    assert _audit(0.0, margin=0.05).status is TransportStatus.PASS
+    assert _audit(0.3, margin=0.05).status is TransportStatus.FAIL
     assert _audit(0.0, n=12, margin=0.01).status is TransportStatus.INCONCLUSIVE
-    assert _audit(0.0, n=2).status is TransportStatus.NOT_CHECKED
+    assert _audit(0.0, n=2, margin=0.05).status is TransportStatus.NOT_CHECKED
     assert not_checked("p").findings()[0].severity is Severity.WARNING
-    assert _audit(0.3).findings()[0].severity is Severity.REFUSE
-    assert _audit(0.0).findings() == []
+    assert _audit(0.3, margin=0.05).findings()[0].severity is Severity.REFUSE
+    assert _audit(0.0, margin=0.05).findings() == []
+
+
+def test_without_a_margin_an_audit_has_an_interval_and_no_grade():
+    audit = _audit(0.3)
+    assert audit.status is TransportStatus.NOT_GRADED
+    assert audit.low < 0.3 < audit.high
+    assert [f.code for f in audit.findings()] == ["transport-not-graded"]
+    assert audit.findings(borrowed=False) == []
+
+
+def test_a_difference_beyond_zero_and_across_the_margin_is_inconclusive():
+    audit = _audit(0.05, margin=0.05)
+    assert audit.low > 0.0
+    assert audit.low < 0.05 < audit.high
+    assert audit.status is TransportStatus.INCONCLUSIVE
+
+
+def test_no_audit_passes_on_fewer_than_twenty_effective_prompts():
+    for n, status in ((19, TransportStatus.INCONCLUSIVE), (20, TransportStatus.PASS)):
+        assert _audit(0.0, n=n, margin=0.5).status is status
+    weights = np.r_[np.full(5, 100.0), np.ones(95)]
+    audit = _audit(0.0, n=100, margin=0.5, weights=weights)
+    assert audit.n_effective < 10
+    assert audit.status is TransportStatus.INCONCLUSIVE
+    assert "count as" in audit.findings()[0].message
+
+
+def test_audits_of_several_policies_hold_at_once():
+    one, four = _audit(0.0), _audit(0.0, among=4)
+    assert four.level == pytest.approx(0.9875)
+    assert four.high - four.low > 1.2 * (one.high - one.low)
+
+
+def test_a_pass_at_the_margin_is_rare():
+    """A true difference at the margin passes in at most 2.5%; 400 repetitions, 0.1% bound."""
+    passed = [_audit(0.02, n=60, seed=s, margin=0.02).status for s in range(400)]
+    assert passed.count(TransportStatus.PASS) <= 21
 
 
 def test_a_calibration_that_holds_is_failed_at_the_nominal_rate():

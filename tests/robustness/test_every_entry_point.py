@@ -31,8 +31,9 @@ MADE_ELSEWHERE = {
     },
     "cje.data": {"Strings"},
     "cje.diagnostics": {
-        "CalibrationFit", "GateThresholds", "JudgeBias", "LabellingTest", "RaterAgreement",
-        "RegionResidual", "ScoreOverlap", "TransportAudit", "Typicality", "WeightDiagnostics",
+        "BiasEffect", "CalibrationFit", "GateThresholds", "JudgeBias", "JudgeCard", "LabellingTest",
+        "Measure", "RaterAgreement", "RegionResidual", "ScoreOverlap", "TransportAudit",
+        "Typicality", "WeightDiagnostics",
     },
     "cje.estimators": {"BestPolicy", "Comparison"},
     "cje.findings": {"Finding", "Rule", "describe"},

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
 from cje.analysis.inputs import as_table, check_options, read_source
+from cje.analysis.judge_report import has_card, judge_report
 from cje.analysis.judges import assess_judges, judge_covariates
 from cje.analysis.pairs import check_pairwise, comparisons_of
 from cje.analysis.selection import cluster_columns, factor_columns
@@ -20,6 +21,7 @@ from cje.checks import check_level
 from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
 from cje.data.sources import Opened, open_sources
+from cje.diagnostics.transport import check_transport_margin
 from cje.errors import CJEError
 from cje.estimators.registry import EstimatorEntry, find_estimator
 from cje.findings import Finding
@@ -74,6 +76,8 @@ def analyze_dataset(
     estimator_options: Mapping[str, Any] | None = None,
     anytime: bool = False,
     planned_labels: int | None = None,
+    judge_card: bool = False,
+    transport_margin: float | None = None,
 ) -> EstimationResult:
     """Each policy's value, paired differences, honest intervals, and what the data cannot support.
 
@@ -123,6 +127,13 @@ def analyze_dataset(
         ``result.metadata["anytime"]``.
     planned_labels : int, optional
         Labels at which the anytime intervals should be narrowest (500 by default).
+    judge_card : bool
+        Measure the judge, too (`cje.analysis.judge_report`), where there are labels enough: the
+        report then has that section, and ``result.diagnostics["judge_card"]`` the numbers.
+    transport_margin : float, optional
+        Largest difference of no importance, on the label's scale, between a version's own labels
+        and a calibration learnt from the others; the transport audits are graded against it. Of
+        the direct estimator only.
 
     Examples
     --------
@@ -168,7 +179,11 @@ def analyze_dataset(
     )
     entry = _choose(estimator, inputs)
     targets = () if inputs.logged is None else inputs.logged.target_policies
-    options = {"level": level, **check_options(entry, estimator_options or {}, targets)}
+    wanted = dict(estimator_options or {})
+    if transport_margin is not None:
+        check_transport_margin(transport_margin)
+        wanted["transport_margin"] = transport_margin
+    options = {"level": level, **check_options(entry, wanted, targets)}
     if entry.name != "naive":
         options.setdefault("seed", seed)
         if auto and entry.name != "direct":
@@ -205,7 +220,18 @@ def analyze_dataset(
     result = result.with_(
         metadata=extra | _readings(inputs), subgroups=parts, findings=_reading_findings(inputs)
     )
+    if judge_card:
+        result = _with_judge_card(result, inputs, seed)
     return _with_labelling(result, inputs, anytime, planned_labels)
+
+
+def _with_judge_card(result: EstimationResult, inputs: _Inputs, seed: int) -> EstimationResult:
+    """The result with the judge's card, where the rows have labels enough for one."""
+    data = inputs.fresh if inputs.fresh is not None else inputs.logged
+    if not isinstance(data, Dataset) or not has_card(data):
+        return result
+    cards = judge_report(data, level=result.level, seed=seed)
+    return result.with_(diagnostics={"judge_card": cards.to_dict()})
 
 
 def _with_labelling(

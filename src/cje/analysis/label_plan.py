@@ -19,13 +19,13 @@ from typing import Any, Literal
 import numpy as np
 
 from cje.checks import LARGEST, SMALLEST, is_number
+from cje.diagnostics.judge_quality import FIT_COST
 from cje.errors import CJEError
 from cje.inference.proportion import proportion_limits
 
 __all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study"]
 
 
-_FIT_COST = 2.0
 _SURE = 16.0  # standard errors beyond the critical value: the power is one to the last digit
 MIN_LABELS = 20
 # Sizes are squared and divided by each other.
@@ -259,7 +259,7 @@ def _parts(quality: JudgeQuality, goal: Goal) -> tuple[float, float]:
 def _variance(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> tuple[float, float]:
     """Variance and its Satterthwaite degrees of freedom: 3 L / kurtosis of the label part."""
     a, b = _parts(quality, goal)
-    overhead = 1.0 + _FIT_COST / labels if labels < n else 1.0
+    overhead = 1.0 + FIT_COST / labels if labels < n else 1.0
     label, reward = a * overhead / labels, b / n
     total = label + reward
     if total == 0.0:

@@ -13,18 +13,16 @@ from cje.checks import check_seed
 from cje.data import Dataset
 from cje.data.folds import get_folds
 from cje.diagnostics.dependence import cluster_dependence
+from cje.diagnostics.judge_quality import MIN_LABELS as MIN_PILOT_LABELS
+from cje.diagnostics.judge_quality import unexplained_share
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["RANGE", "Pilot", "PilotPlan", "measure_pilot", "plan_from_pilot"]
+__all__ = ["MIN_PILOT_LABELS", "RANGE", "Pilot", "PilotPlan", "measure_pilot", "plan_from_pilot"]
 
 
-MIN_PILOT_LABELS = 20
 RANGE = (0.04, 0.96)
-# Out-of-fold errors of a calibration on L labels exceed those of the limiting one by a factor of
-# about 1 + 10 / L (1.17, 1.11, 1.06 at 50, 100, 200 labels of `policies_on_shared_prompts`).
-_FIT_EXCESS = 10.0
 
 
 @dataclass(frozen=True)
@@ -203,9 +201,10 @@ class _PilotRows:
         free = max(float(total.sum()) - np.count_nonzero(total), 1.0)
         spread = float(w @ (self.label - mean[self.label_policy]) ** 2) / free
         n_labels = max(float(w.sum()), 1.0)
-        missed = float(w @ self.error**2) / n_labels / (1.0 + _FIT_EXCESS / n_labels)
-        r2 = float(np.clip(1.0 - missed / spread, 0.0, 1.0)) if spread > 0 else 0.0
         squares = self.error**2
+        missed = float(w @ squares) / n_labels
+        left = unexplained_share(missed, spread, n_labels) if spread > 0 else 1.0
+        r2 = float(np.clip(1.0 - left, 0.0, 1.0))
         fourth = float(w @ squares**2) * float(w.sum()) / max(float(w @ squares) ** 2, 1e-300)
         return JudgeQuality(
             max(np.sqrt(spread), 1e-6) * width,

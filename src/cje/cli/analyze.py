@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cje.cli.exit_codes import ANSWERED, REFUSED
+from cje.cli.output import check_report_path, write_report
 from cje.cli.reading import (
     Data,
     Field,
@@ -22,15 +23,12 @@ from cje.cli.reading import (
     reading_options,
     reads_data,
 )
+from cje.cli.tables import print_tables, wide_console
 from cje.errors import CJEError
-from cje.terminal import console as safe_console
 from cje.terminal import safe, say
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from cje.results.result import EstimationResult
-    from cje.results.text import TextTable
 
 __all__ = ["analyze", "has_refusal", "show_result"]
 
@@ -63,6 +61,10 @@ def analyze(
     ] = None,
     margin: Annotated[
         float | None, typer.Option(help="Non-inferiority margin, on the label's scale.")
+    ] = None,
+    transport_margin: Annotated[
+        float | None,
+        typer.Option(help="Largest miss of a borrowed calibration of no importance."),
     ] = None,
     covariate: Annotated[
         list[str] | None,
@@ -107,7 +109,8 @@ def analyze(
         int | None, typer.Option(help="Labels at which they should be narrowest (500).")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write a report: one HTML page that needs no network.")
+        Path | None,
+        typer.Option(help="Write a report: one page that needs no network (.html), or a .pdf."),
     ] = None,
 ) -> None:
     """Is a candidate better than the baseline, by how much, and how sure is that?
@@ -123,6 +126,7 @@ def analyze(
             hint="name a file or folder of judged responses (cje analyze DATA), or logged rows "
             "(--logged FILE)",
         )
+    check_report_path(report)
     keys: Any = {"error": "error", "draws": "draws"}.get(repeats)
     if keys is None:
         raise typer.BadParameter("use error or draws", param_hint="--repeats")
@@ -145,6 +149,8 @@ def analyze(
         repeats=keys,
         skip_bad_rows=skip_bad_rows,
         text=report is not None,
+        transport_margin=transport_margin,
+        judge_card=report is not None or save is not None,
         seed=seed,
         estimator_options=_options(same_as_logging=same_as_logging, raters=raters),
         anytime=anytime,
@@ -157,8 +163,9 @@ def analyze(
     if save is not None:  # after the answer is shown: a wrong path does not lose it
         result.to_json(save)
     if report is not None:
-        result.to_html(report)
-        say(f"report: {report}", err=True, lines=False)
+        from cje.results.report_parts import make_report
+
+        write_report(report, make_report(result))
     raise typer.Exit(REFUSED if has_refusal(result) else ANSWERED)
 
 
@@ -177,17 +184,10 @@ def show_result(result: EstimationResult, *, verbose: bool = False) -> None:
     from cje.results.headline import headline
     from cje.results.text import by_importance, tables
 
-    console = safe_console()
-    if not console.is_terminal:  # a pipe or a file has no width: do not cut the columns
-        console = safe_console(width=max(console.width, 140))
+    console = wide_console()
     for line in headline(result):
         console.print(safe(line), style="bold")
-    for table in tables(result):
-        console.print()
-        console.print(safe(table.title), style="bold")
-        console.print(_drawn(table))
-        if table.foot:
-            console.print(safe(table.foot, lines=True))
+    print_tables(console, tables(result))
     findings = by_importance(result.all_findings())
     if findings:
         console.print()
@@ -203,15 +203,3 @@ def show_result(result: EstimationResult, *, verbose: bool = False) -> None:
 
 
 _STYLE = {"info": "dim", "warning": "yellow", "refuse": "bold red"}
-
-
-def _drawn(text: TextTable) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for index, name in enumerate(text.columns):
-        table.add_column(safe(name), justify="left" if index == 0 else "right", no_wrap=index > 0)
-    for row in text.rows:
-        table.add_row(*(Text(safe(cell)) for cell in row))  # Text: names are data, never markup
-    return table

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from cje.cli.output import check_report_path, write_report
 from cje.terminal import say
 
 app = typer.Typer(help="Calibration of classifiers.", no_args_is_help=True)
@@ -31,7 +32,7 @@ def check(
     level: float = typer.Option(0.95, help="Confidence level."),
     calibrator: str = typer.Option("isotonic", help="How the recalibration map is fitted."),
     save_map: Path | None = typer.Option(None, "--map", help="Write the recalibration map (JSON)."),
-    report: Path | None = typer.Option(None, help="Write a page (HTML)."),
+    report: Path | None = typer.Option(None, help="Write a page: .html or .pdf."),
 ) -> None:
     """Is this classifier calibrated? Metrics with intervals, classes, subgroups, findings.
 
@@ -40,6 +41,7 @@ def check(
     """
     from cje.classification.check import check_predictions
 
+    check_report_path(report)
     found = check_predictions(
         predictions, label=label, predicted=predicted, confidence=confidence,
         probability=probability, pos_label=pos_label, prefix=prefix, groups=groups, by=by,
@@ -50,5 +52,4 @@ def check(
         found.map.save(save_map)
         say(f"Recalibration map: {save_map}")
     if report is not None:
-        report.write_text(found.report().to_html(), encoding="utf-8")
-        say(f"Report: {report}")
+        write_report(report, found.report())

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cje.cli.exit_codes import REFUSED
 from cje.cli.reading import (
     Field,
     JudgeScale,
@@ -42,7 +43,7 @@ def doctor(
 ) -> None:
     """Say what a file is, what it was read as, what it supports, and what is blocked.
 
-    Exit code 0: no finding; 2: a finding to read; 1: it could not be read.
+    Exit code 0: it was read; 2: something it was asked for is refused; 1: it could not be read.
     """
     from cje.analysis.doctor import examine, examine_together
 
@@ -60,5 +61,5 @@ def doctor(
         say(json.dumps([d.to_dict() for d in found], indent=2))
     else:
         say("\n\n".join(d.summary() for d in found))
-    if any(d.findings for d in found):
-        raise typer.Exit(2)
+    if any(f.severity == "refuse" for d in found for f in d.findings):
+        raise typer.Exit(REFUSED)

@@ -20,12 +20,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cje gate evals.csv --baseline prod --candidate cand",
         "cje gate evals.csv --baseline prod --candidate cand --margin 0.02 --markdown gate.md",
     ),
+    "judge": (
+        "cje judge evals.csv",
+        "cje judge evals.csv --also claude_score --report judges.html",
+        "cje judge evals.csv --judge gpt-4o --rubric rubric.txt --card card.json",
+    ),
     "label": (
         "cje label evals.csv --count 100",
         "cje label evals.csv --baseline prod --candidate cand --count 200 --scale 1-5",
     ),
     "monitor": ("cje monitor evals.csv --time date",),
-    "plan": ("cje plan evals.csv --detect 0.05",),
+    "plan": ("cje plan evals.csv --detect 0.05", "cje plan evals.csv --transport 0.1"),
     "run": ("cje run config.yaml",),
     "score": (
         "cje score logged.jsonl --policy cand=model/ --policy prod=older/ -o scored.parquet",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cje.cli.output import check_report_path, write_report, write_text
 from cje.cli.reading import (
     Field,
     JudgeScale,
@@ -21,7 +22,6 @@ from cje.cli.reading import (
     reading_options,
     reads_data,
 )
-from cje.errors import CJEError
 from cje.terminal import safe, say
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def gate(
         Path | None, typer.Option(help="Write a table and sentences for a pull request.")
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the full report (HTML).")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the full report: .html or .pdf.")
+    ] = None,
 ) -> None:
     """May the candidate replace the baseline?
 
@@ -94,6 +96,7 @@ def gate(
     from cje.inference import GateRule
 
     rule = GateRule(margin, min_gain)
+    check_report_path(report)
     keys: Any = {"error": "error", "draws": "draws"}.get(repeats)
     if keys is None:
         raise typer.BadParameter("use error or draws", param_hint="--repeats")
@@ -115,17 +118,23 @@ def gate(
         repeats=keys,
         skip_bad_rows=skip_bad_rows,
         text=report is not None,
+        judge_card=report is not None,
         seed=seed,
     )
+    result = result.with_(metadata={"margin": margin or None, "min_gain": min_gain or None})
     who = candidate_of(result, baseline, candidate)
     found = decide(result, who, baseline, rule=rule, each=each, undecided=undecided)  # type: ignore[arg-type]
     say(json.dumps(found.to_dict(), indent=1, allow_nan=False) if as_json else _words(found))
     if markdown is not None:
-        _write(markdown, to_markdown(found))
+        write_text(markdown, to_markdown(found))
     if junit is not None:
-        _write(junit, to_junit(found))
+        write_text(junit, to_junit(found))
     if report is not None:
-        result.to_html(report)
+        from cje.results.report_parts import make_report, with_decision
+
+        page = make_report(result, title=f"Gate: {found.decision}")
+        open_ = found.decision == "UNDECIDED"
+        write_report(report, with_decision(page, found.sentences(), open_))
     raise typer.Exit(found.exit_code)
 
 
@@ -142,10 +151,3 @@ def _words(found: GateResult) -> str:
     if found.exit_code != 2 and found.decision == "UNDECIDED":
         lines.append(f"Undecided counts as {found.undecided} (--undecided {found.undecided}).")
     return "\n".join(safe(line) for line in lines)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CJEError("cannot write the file", where=str(path), value=error) from error

@@ -18,6 +18,7 @@ from cje.cli.examples import epilog
 from cje.cli.exit_codes import error_code
 from cje.cli.findings import findings
 from cje.cli.gate import gate
+from cje.cli.judge import judge
 from cje.cli.label import label
 from cje.cli.labels import app as labels_app
 from cje.cli.monitor import monitor
@@ -57,6 +58,7 @@ app.command()(analyze)
 app.command()(convert)
 app.command()(demo)
 app.command()(doctor)
+app.command()(judge)
 app.command()(label)
 app.command()(gate)
 app.command()(findings)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cje.cli.output import check_report_path, write_report
 from cje.cli.reading import (
     Field,
     JudgeScale,
@@ -43,7 +44,14 @@ def plan(
     detect: Annotated[
         float | None, typer.Option(help="A difference to detect with probability --power.")
     ] = None,
-    power: Annotated[float, typer.Option(help="Power for --detect.")] = 0.8,
+    transport: Annotated[
+        float | None,
+        typer.Option(help="A transport margin: how many labels a probe of a new version needs."),
+    ] = None,
+    calibration_labels: Annotated[
+        int | None, typer.Option(help="Labels behind the calibration (--transport, no pilot).")
+    ] = None,
+    power: Annotated[float, typer.Option(help="Power for --detect and --transport.")] = 0.8,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
     sd: Annotated[float | None, typer.Option(help="Assumed sd of the labels (no pilot).")] = None,
     rate: Annotated[
@@ -75,7 +83,22 @@ def plan(
 ) -> None:
     """Plan a study: the cheapest number of prompts and labels that meets a goal."""
     from cje.analysis.label_plan import UnitCosts
+    from cje.analysis.transport_plan import plan_probe
 
+    check_report_path(report)
+    if transport is not None:
+        if (width, difference_width, detect) != (None, None, None) or report is not None:
+            raise CJEError("--transport is a goal of its own, without a report",
+                           hint="cje plan pilot.csv --transport 0.1")  # fmt: skip
+        reading = reading_options(field, policy_column, label_map, sheet, wide)
+        reading |= {"judge_scale": judge_scale, "oracle_scale": oracle_scale}
+        quality, behind = _judge_of(pilot, (sd, rate, r2), calibration_labels, reading)
+        probe = plan_probe(
+            quality, transport, calibration_labels=behind, n_policies=policies or 1, level=level,
+            power=power,
+        )  # fmt: skip
+        say(json.dumps(probe.to_dict(), indent=2) if as_json else probe.words())
+        return
     goal = _goal(width, difference_width, detect, level, power)
     costs = UnitCosts(label_cost, response_cost)
     if pilot is not None:
@@ -88,8 +111,7 @@ def plan(
         )
     say(json.dumps(found, indent=2) if as_json else text)
     if report is not None:
-        page.to_html(report)
-        say(f"report: {report}", err=True, lines=False)
+        write_report(report, page)
 
 
 def _goal(
@@ -106,7 +128,8 @@ def _goal(
         raise CJEError(
             "give one goal",
             value=len(given),
-            hint="--width 0.05, or --difference-width 0.05, or --detect 0.03 --power 0.8",
+            hint="--width 0.05, or --difference-width 0.05, or --detect 0.03 --power 0.8, or "
+            "--transport 0.1",
         )
     if width is not None:
         return Goal("value", width, level)
@@ -130,6 +153,28 @@ def _assumed(
         return JudgeQuality.of_rate(rate, r2, reward_correlation=correlation)
     assert sd is not None
     return JudgeQuality(sd, r2, correlation)
+
+
+def _judge_of(
+    pilot: Path | None,
+    assumed: tuple[float | None, float | None, float | None],
+    behind: int | None,
+    reading: dict[str, Any],
+) -> tuple[JudgeQuality, int]:
+    """The judge's quality, and the labels behind its calibration: from a pilot, or assumed."""
+    from cje.analysis.pilot import measure_pilot
+    from cje.data import read
+
+    if pilot is not None:
+        found = measure_pilot(read(pilot, **reading), n_draws=0)
+        return found.quality, found.n_labels if behind is None else behind
+    if behind is None:
+        raise CJEError(
+            "without a pilot file the judge's quality must be assumed",
+            hint="cje plan --sd 0.25 --r2 0.5 --calibration-labels 200 --transport 0.1, or "
+            "cje plan pilot.csv --transport 0.1",
+        )
+    return _assumed(*assumed, correlation=0.0), behind
 
 
 def _from_assumptions(

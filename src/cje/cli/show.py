@@ -9,6 +9,7 @@ import typer
 
 from cje.cli.analyze import has_refusal, show_result
 from cje.cli.exit_codes import ANSWERED, REFUSED
+from cje.cli.output import check_report_path, write_report
 from cje.terminal import say
 
 __all__ = ["show"]
@@ -20,7 +21,9 @@ def show(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Print how the files were read.")
     ] = False,
-    report: Annotated[Path | None, typer.Option(help="Write the report again (HTML).")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the report again: .html or .pdf.")
+    ] = None,
 ) -> None:
     """Show a saved result. The report of a saved result has no samples: JSON keeps no rows.
 
@@ -28,12 +31,14 @@ def show(
     """
     from cje.results.result import EstimationResult
 
+    check_report_path(report)
     result = EstimationResult.from_json(saved)
     if as_json:
         say(result.to_json(influence=False))
     else:
         show_result(result, verbose=verbose)
     if report is not None:
-        result.to_html(report)
-        say(f"report: {report}", err=True, lines=False)
+        from cje.results.report_parts import make_report
+
+        write_report(report, make_report(result))
     raise typer.Exit(REFUSED if has_refusal(result) else ANSWERED)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cje.cli.exit_codes import ANSWERED, REFUSED
+from cje.cli.output import check_report_path, write_report
 from cje.errors import CJEError
 from cje.terminal import console, say
 
@@ -69,6 +71,8 @@ def check(
 
     from cje.survival import compare_survival, survival_report
 
+    check_report_path(report)
+
     frame = _read(predictions)
     grid = _horizons(horizons)
     models = _models(frame, grid, risk or [], survival or [])
@@ -105,9 +109,8 @@ def check(
         findings = (*result.first.findings, *result.second.findings)
     say(json.dumps(result.to_dict(), allow_nan=False) if as_json else str(result))
     if report is not None:
-        result.report().to_html(report)
-        say(f"report: {report}", err=True)
-    raise typer.Exit(2 if any(f.severity != "info" for f in findings) else 0)
+        write_report(report, result.report())
+    raise typer.Exit(REFUSED if any(f.severity == "refuse" for f in findings) else ANSWERED)
 
 
 def _read(path: Path) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cje.data import RaterLabels
+from cje.diagnostics.agreement import long_alpha
 from cje.findings import Finding
 from cje.findings.labels import LOW_RATER_AGREEMENT
 
@@ -59,14 +60,12 @@ def rater_agreement(labels: RaterLabels) -> RaterAgreement | None:
     if not paired.any():
         return None
     row, value = labels.row[paired], labels.value[paired]
+    found = long_alpha(row, value, "interval")
     _, row = np.unique(row, return_inverse=True)
     m = np.bincount(row).astype(np.float64)
-    total, square = np.bincount(row, value), np.bincount(row, value**2)
     # Mean squared difference over ordered pairs of a response: 2 (m q - s^2) / (m (m - 1)).
-    within = 2.0 * (m * square - total**2) / (m * (m - 1.0))
-    n = float(m.sum())
-    observed = float(m @ within / n)
-    expected = 2.0 * (n * float(square.sum()) - float(total.sum()) ** 2) / (n * (n - 1.0))
-    alpha = 1.0 - observed / expected if expected > 0 else 1.0
+    squares = m * np.bincount(row, value**2) - np.bincount(row, value) ** 2
+    observed = float((2.0 * np.maximum(squares, 0.0) / (m - 1.0)).sum() / m.sum())
+    alpha = 1.0 if found is None else found  # all ratings are equal
     raters = len(np.unique(labels.rater.codes[paired]))
     return RaterAgreement(alpha, observed / 2.0, len(m), raters)

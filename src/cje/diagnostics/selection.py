@@ -23,7 +23,7 @@ import numpy as np
 
 from cje.diagnostics.labelling import LabellingTest, labelling_tests
 from cje.errors import CJEError
-from cje.findings.labels import LABELS_SELECTED
+from cje.findings.labels import LABELS_MODELLED, LABELS_SELECTED
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["SelectionCheck", "check_selection", "selection_model"]
@@ -44,7 +44,8 @@ class SelectionCheck:
     tests : tuple of LabellingTest
         Adjusted for the number of factors (Holm).
     depends_on : tuple of str
-        The factors it depends on at the level 0.1%: one false alarm per thousand random slices.
+        The factors it depends on: at the level 2% where a model corrects that (one false alarm per
+        fifty random slices), at 0.1% where it cannot be corrected.
     propensity : array (n,), optional
         The modelled chance of each row, where labelling depends on something and every kind of row
         has labels.
@@ -94,24 +95,38 @@ def check_selection(
     if int(labelled.sum()) < _MIN_LABELS or labelled.all():
         return SelectionCheck(())
     tests = tuple(labelling_tests(labelled, factors, {}, prompts=prompts))
-    found = tuple(test.factor for test in tests if test.p_adjusted < LABELS_SELECTED["p_value"])
+    certain, found = (
+        tuple(test.factor for test in tests if test.p_adjusted < rule["p_value"])
+        for rule in (LABELS_SELECTED, LABELS_MODELLED)
+    )
     if not found:
         return SelectionCheck(names, tests)
+    _, propensity = _modelled(labelled, factors, found)
+    if propensity is not None:
+        return SelectionCheck(names, tests, found, propensity)
+    if not certain:
+        return SelectionCheck(names, tests)
+    reason, propensity = _modelled(labelled, factors, certain)
+    return SelectionCheck(names, tests, certain, propensity, reason)
+
+
+def _modelled(
+    labelled: BoolArray, factors: Mapping[str, FloatArray], found: tuple[str, ...]
+) -> tuple[str, FloatArray | None]:
+    """The modelled chances, or why they cannot be modelled."""
     known = {name: x for name, x in factors.items() if np.isfinite(x).all()}
     for name in found:
         if name not in known:
-            return SelectionCheck(names, tests, found, reason=f"{name} is missing for some rows")
+            return f"{name} is missing for some rows", None
         empty = _thin_region(factors[name], labelled)
         if empty:
-            reason = f"too few labels among the {empty} fifth of the rows by {name}"
-            return SelectionCheck(names, tests, found, reason=reason)
+            return f"too few labels among the {empty} fifth of the rows by {name}", None
     propensity = selection_model(labelled, known)
     weight = 1.0 / propensity[labelled]
     effective = float(weight.sum() ** 2 / (weight**2).sum())
     if effective < LABELS_SELECTED["effective_labels"]:
-        reason = f"its {int(labelled.sum())} labels, weighted, count as {effective:.0f} only"
-        return SelectionCheck(names, tests, found, reason=reason)
-    return SelectionCheck(names, tests, found, propensity)
+        return f"its {int(labelled.sum())} labels, weighted, count as {effective:.0f} only", None
+    return "", propensity
 
 
 def _thin_region(values: FloatArray, labelled: BoolArray) -> str:

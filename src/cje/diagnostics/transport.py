@@ -8,13 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from cje.checks import is_number
 from cje.errors import CJEError
 from cje.findings import Finding, Severity
-from cje.findings.labels import TRANSPORT_FAIL, TRANSPORT_INCONCLUSIVE, TRANSPORT_NOT_CHECKED
+from cje.findings.labels import (
+    TRANSPORT_FAIL,
+    TRANSPORT_INCONCLUSIVE,
+    TRANSPORT_NOT_CHECKED,
+    TRANSPORT_NOT_GRADED,
+)
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["TransportAudit", "TransportStatus", "audit_transport", "not_checked"]
+__all__ = [
+    "TransportAudit",
+    "TransportStatus",
+    "audit_transport",
+    "check_transport_margin",
+    "not_checked",
+]
 
 
 MIN_PROBE_LABELS = int(TRANSPORT_FAIL["labels_needed"])
@@ -26,6 +38,7 @@ class TransportStatus(StrEnum):
     PASS = "PASS"
     FAIL = "FAIL"
     INCONCLUSIVE = "INCONCLUSIVE"
+    NOT_GRADED = "NOT_GRADED"
     NOT_CHECKED = "NOT_CHECKED"
 
 
@@ -37,23 +50,28 @@ class TransportAudit:
     ----------
     mean_residual, low, high : float or None
         With its t interval; positive: the calibration is too pessimistic about this policy.
-    margin : float
-        Half-width of the equivalence region.
+    margin : float, optional
+        Half-width of the equivalence region. None: none was declared, and nothing is graded.
     n_labels : int
         Labels of the policy itself.
+    n_effective : float
+        Prompts they are on, counted as equally weighted ones (Kish).
+    level : float
+        Of the interval; above the level asked for where several policies are audited.
     by_region : tuple of (float, int)
         Mean residual and number of labels in the low, middle and high third of its scores.
     """
 
     policy: str
     status: TransportStatus
-    margin: float
+    margin: float | None
     n_labels: int
     mean_residual: float | None = None
     low: float | None = None
     high: float | None = None
     level: float = 0.95
     by_region: tuple[tuple[float, int], ...] = ()
+    n_effective: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -85,6 +103,7 @@ class TransportAudit:
         details = self.to_dict()
         if self.status is TransportStatus.FAIL:
             severity = Severity.WARNING if corrected else Severity.REFUSE
+            assert self.margin is not None
             return [
                 TRANSPORT_FAIL.finding(
                     self.policy,
@@ -93,19 +112,30 @@ class TransportAudit:
                     if corrected or not borrowed
                     else "",
                     details=details,
+                    margin=width * self.margin,
                     **values,
                 )
             ]
         if not borrowed:
             return []
+        if self.margin is None:
+            return [TRANSPORT_NOT_GRADED.finding(self.policy, details=details, **values)]
+        reason = self._why_open(width * self.margin)
         return [
-            TRANSPORT_INCONCLUSIVE.finding(
-                self.policy, margin=width * self.margin, details=details, **values
-            )
+            TRANSPORT_INCONCLUSIVE.finding(self.policy, details=details, reason=reason, **values)
         ]
 
+    def _why_open(self, margin: float) -> str:
+        assert self.low is not None
+        assert self.high is not None
+        assert self.margin is not None
+        if -self.margin <= self.low and self.high <= self.margin:
+            needed = TRANSPORT_INCONCLUSIVE["clusters_for_pass"]
+            return f"they count as {self.n_effective:.0f} prompts, and a pass needs {needed:.0f}"
+        return f"they show neither that the difference is below {margin:.3g} nor that it is above"
 
-def not_checked(policy: str, *, margin: float = TRANSPORT_FAIL["margin"]) -> TransportAudit:
+
+def not_checked(policy: str, *, margin: float | None = None) -> TransportAudit:
     """The audit of a policy without labels of its own."""
     return TransportAudit(policy, TransportStatus.NOT_CHECKED, margin, 0)
 
@@ -119,8 +149,9 @@ def audit_transport(
     weights: FloatArray | None = None,
     clusters: IntArray | None = None,
     prediction_influence: FloatArray | None = None,
-    margin: float = TRANSPORT_FAIL["margin"],
+    margin: float | None = None,
     level: float = 0.95,
+    among: int = 1,
 ) -> TransportAudit:
     r"""Compare a policy's labels with rewards predicted by a calibration that never saw them.
 
@@ -128,8 +159,9 @@ def audit_transport(
     :math:`o_g = \sum_{i \in g} w_i (e_i - \bar e) / \sum_i w_i` comes from the J prompts the policy
     has labels on, :math:`a_g` is what the labels behind the calibration move the mean prediction
     by. The variance is :math:`\sum_g (\sqrt{J/(J-1)}\, o_g - a_g)^2`: labels of one prompt, of
-    whatever policy, are one cluster. PASS: the interval lies within the equivalence margin; FAIL:
-    it excludes zero and does not lie within the margin; otherwise INCONCLUSIVE.
+    whatever policy, are one cluster. PASS: the interval lies within the margin, on labels that
+    count as at least 20 prompts; FAIL: it lies wholly outside; otherwise INCONCLUSIVE. Without a
+    margin nothing is graded.
 
     Parameters
     ----------
@@ -144,14 +176,17 @@ def audit_transport(
     prediction_influence : array (G,), optional
         :math:`a_g` for the prompts ``0 .. G - 1``, the ones in `clusters` among them. None: the
         calibration is taken as known.
-    margin : float
-        Differences up to this size are of no practical importance.
+    margin : float, optional
+        Differences up to this size are of no practical importance; declared beforehand.
+    among : int
+        Number of policies audited: intervals hold for all at once (Bonferroni).
     """
     n = len(labels)
     if len(predicted) != n:
         raise CJEError("a prediction is needed for every label", where=policy, value=len(predicted))
-    if margin <= 0:
-        raise CJEError("the equivalence margin must be positive", value=margin)
+    if margin is not None:
+        check_transport_margin(margin)
+    level = 1.0 - (1.0 - level) / max(among, 1)
     prompt = np.arange(n) if clusters is None else clusters
     n_prompts = len(np.unique(prompt))
     if n_prompts < MIN_PROBE_LABELS:
@@ -166,8 +201,24 @@ def audit_transport(
     half = _half_width(own * np.sqrt(n_prompts / (n_prompts - 1.0)), n_prompts, behind, level)
     low, high = mean - half, mean + half
     regions = _by_region(residual, scores) if scores is not None else ()
-    status = _verdict(low, high, margin)
-    return TransportAudit(policy, status, margin, n, mean, low, high, level, regions)
+    whole = cluster_sums(share, prompt, len(behind))
+    effective = float(1.0 / (whole @ whole))
+    status = _verdict(low, high, margin, effective)
+    return TransportAudit(policy, status, margin, n, mean, low, high, level, regions, effective)
+
+
+def check_transport_margin(margin: Any, width: float = 1.0) -> float:
+    """A margin on the label's scale, `width` wide, as a share of it.
+
+    Raises
+    ------
+    CJEError
+        Not a positive number.
+    """
+    if not is_number(margin) or margin <= 0:
+        raise CJEError("the transport margin must be positive", value=margin,
+                       hint="give it on the label's scale")  # fmt: skip
+    return float(margin) / width
 
 
 def _half_width(own: FloatArray, n_prompts: int, behind: FloatArray, level: float) -> float:
@@ -187,10 +238,14 @@ def _half_width(own: FloatArray, n_prompts: int, behind: FloatArray, level: floa
     return float(stdtrit(df, 0.5 + level / 2)) * float(np.sqrt(variance))
 
 
-def _verdict(low: float, high: float, margin: float) -> TransportStatus:
+def _verdict(low: float, high: float, margin: float | None, effective: float) -> TransportStatus:
+    if margin is None:
+        return TransportStatus.NOT_GRADED
     if -margin <= low and high <= margin:
-        return TransportStatus.PASS
-    if low > 0.0 or high < 0.0:
+        # a float that counts twenty equal prompts may fall short of 20 by rounding
+        enough = effective >= TRANSPORT_INCONCLUSIVE["clusters_for_pass"] - 1e-9
+        return TransportStatus.PASS if enough else TransportStatus.INCONCLUSIVE
+    if low > margin or high < -margin:
         return TransportStatus.FAIL
     return TransportStatus.INCONCLUSIVE
 

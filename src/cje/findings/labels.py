@@ -75,8 +75,9 @@ LABELS_MODELLED = Rule(
     "record the probability with which each row was chosen as label_propensity, or label a random "
     "slice",
     "The labels were selected by something that is known of every row; a model of the selection "
-    "corrects the value.",
-    thresholds={"p_value": 1e-3},
+    "corrects the value. Weak selection already shifts values, so the model is used earlier than "
+    "a refusal.",
+    thresholds={"p_value": 0.02},
 )
 LABELS_SELECTED = Rule(
     "labels-selected",
@@ -201,21 +202,30 @@ JUDGE_BIAS = Rule(
 TRANSPORT_FAIL = Rule(
     "transport-fail",
     "its own {n_labels} labels differ from a calibration learnt from the other labels by "
-    "{mean:+.3f} [{low:+.3f}, {high:+.3f}] on average{consequence}",
+    "{mean:+.3f} [{low:+.3f}, {high:+.3f}] on average, more than the margin of {margin:.3g}"
+    "{consequence}",
     "use this policy's own labels (the direct estimator does, where the data have them), and do "
     "not judge it by labels of other policies",
     "The judge errs on this policy differently. Refused where the value rests on the other labels, "
     "a warning where a few labels of its own correct it, background where it has enough.",
     (_REFUSE, _WARN, _INFO),
-    {"margin": 0.05, "labels_needed": 3},
+    {"labels_needed": 3},
 )
 TRANSPORT_INCONCLUSIVE = Rule(
     "transport-inconclusive",
     "its own {n_labels} labels differ from the calibration by {mean:+.3f} "
-    "[{low:+.3f}, {high:+.3f}] on average; they cannot show that the difference is below "
-    "{margin:.3f}",
-    "label about 50 randomly chosen responses of this policy (a probe slice)",
+    "[{low:+.3f}, {high:+.3f}] on average; {reason}",
+    "label more randomly chosen responses of it (cje plan --transport says how many)",
     "Too few labels of the policy to check the calibration it borrows.",
+    thresholds={"clusters_for_pass": 20},
+)
+TRANSPORT_NOT_GRADED = Rule(
+    "transport-not-graded",
+    "its own {n_labels} labels differ from the calibration that its value rests on by {mean:+.3f} "
+    "[{low:+.3f}, {high:+.3f}] on average; no margin says whether that matters",
+    "declare the largest difference of no importance, on the label's scale "
+    "(--transport-margin, transport_margin=)",
+    "An audit is graded against a margin that is declared beforehand; there is no default.",
 )
 TRANSPORT_NOT_CHECKED = Rule(
     "transport-not-checked",
@@ -255,7 +265,7 @@ MISSING_SCORES = Rule(
 )
 ONE_ROW = Rule(
     "one-row",
-    "the policy has only one row",
+    "there is only one row of it",
     "add rows, or check the policy column",
     "One row has no spread; often a wrong policy column.",
     (_REFUSE,),
@@ -267,6 +277,12 @@ LOW_RATER_AGREEMENT = Rule(
     "mean, whatever it measures",
     "The labels themselves are noisy.",
     thresholds={"alpha": 0.4},
+)
+JUDGE_CARD_STALE = Rule(
+    "judge-card-stale",
+    "the judge card was made for another judge: the {changed}",
+    "make the card again with labels of responses that this judge scored (cje judge DATA --save)",
+    "A judge card holds for one model, template and rubric.",
 )
 DIFFERENT_PROMPTS = Rule(
     "different-prompts",

@@ -87,7 +87,7 @@ MISSING_LOGPROBS = Rule(
 IDENTICAL_WEIGHTS = Rule(
     "identical-weights",
     "all importance weights are identical (log-ratio {log_ratio:.6g} on all {n} rows), so the "
-    "estimate would be the logging policy's own value under another name",
+    "value would be that of the logged version under another name",
     "score the logged responses under the target policy (teacher forcing: the log-probability of "
     "the logged response, not of a new one) and put the result in target_policy_logprobs; if the "
     "policies differ in temperature or top-p only, the scores leave that out: compare them by "
@@ -108,8 +108,7 @@ WEIGHTS_BEYOND_CLIP = Rule(
 )
 LOW_LABEL_ESS = Rule(
     "low-label-ess",
-    "{n_labels} labels (effective {label_ess:.1f}): too few to correct the estimate for this "
-    "policy",
+    "{n_labels} labels (effective {label_ess:.1f}): too few to correct the estimate",
     "label more logged rows, preferring those with large weights (record their propensities), or "
     "label fresh draws of this policy and use the direct method",
     "The labels, weighted to the policy, amount to a handful.",
@@ -118,7 +117,7 @@ LOW_LABEL_ESS = Rule(
 )
 LABELS_MISS_TARGET = Rule(
     "labels-miss-target",
-    "labelled rows carry {ratio:.2f} times the weight of this policy that rows chosen as stated "
+    "labelled rows carry {ratio:.2f} times the weight of this version that rows chosen as stated "
     "would carry (p = {p_value:.1g}): the labels represent another kind of response",
     "record the probability with which each row was chosen as label_propensity (use_mar=True "
     "estimates it from the score), or label a random slice",
@@ -129,9 +128,8 @@ LABELS_MISS_TARGET = Rule(
 )
 CALIBRATION_DOES_NOT_CARRY_OVER = Rule(
     "calibration-does-not-carry-over",
-    "labels weighted to this policy differ from the calibration by {gap:+.3f} more than at equal "
-    "scores (adjusted p {p_adjusted:.1g}): the judge misses something that distinguishes this "
-    "policy",
+    "labels weighted to this version differ from the calibration by {gap:+.3f} more than at equal "
+    "scores (adjusted p {p_adjusted:.1g}): the judge misses something that distinguishes it",
     "weight labels by W (label_weight='raw', the default), or improve the judge",
     "The relation of label to score is different for the target. Information where labels are "
     "weighted by W, which corrects for it; with label_weight='projected' refused where the gap is "

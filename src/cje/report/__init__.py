@@ -6,7 +6,7 @@ Nothing here knows an estimator: results hand over their parts.
 
 from __future__ import annotations
 
-from cje.report.html import Report
+from cje.report.html import Report, check_report_file
 from cje.report.parts import (
     Answer,
     CurvePart,
@@ -17,6 +17,8 @@ from cje.report.parts import (
     HistogramPart,
     MatrixCell,
     MatrixPart,
+    PairExample,
+    PairExamples,
     Part,
     SampleColumn,
     SampleTable,
@@ -35,6 +37,8 @@ __all__ = [
     "HistogramPart",
     "MatrixCell",
     "MatrixPart",
+    "PairExample",
+    "PairExamples",
     "Part",
     "Report",
     "SampleColumn",
@@ -42,4 +46,5 @@ __all__ = [
     "Section",
     "Series",
     "Table",
+    "check_report_file",
 ]

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from cje.errors import CJEError
 from cje.report import svg
-from cje.report.parts import Answer, Part, SampleTable
+from cje.report.parts import Answer, PairExamples, Part, SampleTable
 from cje.report.wording import clean, fixed, number, p_value, shorten, signed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["Report"]
+__all__ = ["Report", "check_report_file"]
 
 _MOST_FINDINGS = 60
 _SEVERITY_WORDS = {"info": "Note", "warning": "Caution", "refuse": "Refused"}
@@ -76,8 +76,33 @@ class Report:
             ),
         )
         if path is not None:
-            _write(Path(path), page)
+            if is_pdf(path):
+                raise CJEError(
+                    "an HTML page does not belong under a name that ends in .pdf", where=str(path),
+                    hint="to_pdf writes a PDF",
+                )  # fmt: skip
+            _write(Path(path), page.encode("utf-8"))
         return page
+
+    def to_pdf(self, path: str | Path) -> None:
+        """The page as PDF, printed by the Chromium or Chrome on this machine.
+
+        Raises
+        ------
+        CJEError
+            None is installed, it failed, or the file cannot be written.
+        """
+        from cje.report.pdf import print_page
+
+        check_report_file(path)
+        _write(Path(path), print_page(self.to_html()))
+
+    def save(self, path: str | Path) -> None:
+        """A PDF under a name that ends in ``.pdf``, otherwise the HTML page."""
+        if is_pdf(path):
+            self.to_pdf(path)
+        else:
+            self.to_html(path)
 
     def to_fragment(self) -> str:
         """The parts as a piece of HTML for a notebook: no script, no table of samples."""
@@ -85,7 +110,7 @@ class Report:
 
         shown = Report(
             self.title,
-            tuple(p for p in self.parts if not isinstance(p, SampleTable)),
+            tuple(p for p in self.parts if not isinstance(p, SampleTable | PairExamples)),
             self.subtitle,
             self.answer,
         )
@@ -98,7 +123,34 @@ class Report:
         return page.render(report=self, version=__version__, most_findings=_MOST_FINDINGS, **values)
 
 
-def _write(path: Path, page: str) -> None:
+def is_pdf(path: str | Path) -> bool:
+    """Whether the name asks for a PDF."""
+    return Path(path).suffix.lower() == ".pdf"
+
+
+def check_report_file(path: str | Path) -> None:
+    """Refuse a place that cannot hold a report, before the work for it is done.
+
+    Raises
+    ------
+    CJEError
+        A folder, a folder that does not exist, or a PDF where there is no browser to print it.
+    """
+    place = Path(path)
+    if place.is_dir() or not place.name:
+        raise CJEError(
+            "cannot write the report: this is a folder", where=str(path),
+            hint="name the file: report.html, or report.pdf",
+        )  # fmt: skip
+    if not place.parent.is_dir():
+        raise CJEError("cannot write the report: there is no such folder", where=str(place.parent))
+    if is_pdf(path):
+        from cje.report.pdf import need_browser
+
+        need_browser()
+
+
+def _write(path: Path, page: bytes) -> None:
     """Write the page; an existing file is replaced as a whole, never half.
 
     A page can hold prompts and responses. A new file gets the permissions that the user's umask
@@ -113,7 +165,7 @@ def _write(path: Path, page: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(temporary, flags, 0o666 if kept is None else kept)
         made = True
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        with os.fdopen(handle, "wb") as file:
             if kept is not None:
                 temporary.chmod(kept)  # what the umask took away
             file.write(page)
@@ -164,20 +216,19 @@ def _environment() -> Environment:
         histogram=svg.histogram_chart,
         sample_id=_sample_id,
         sample_json=_sample_json,
+        pairs_json=_pairs_json,
         severity_word=lambda severity: _SEVERITY_WORDS[str(severity)],
     )
     return made
 
 
-def _sample_id(part: SampleTable) -> str:
+def _sample_id(part: SampleTable | PairExamples) -> str:
     digest = hashlib.sha256(clean(part.title).encode("utf-8")).hexdigest()
     return f"samples-{digest[:8]}"
 
 
 def _sample_json(part: SampleTable) -> Markup:
-    """The table's data; no ``<``, ``>`` or ``&`` is left that a parser could take for markup."""
-    from markupsafe import Markup
-
+    """The table's data."""
     rows = [[_cell(value, c.digits) for value, c in zip(row, part.columns, strict=True)]
             for row in part.rows]  # fmt: skip
     data = {
@@ -191,6 +242,36 @@ def _sample_json(part: SampleTable) -> Markup:
         ],
         "rows": rows,
     }
+    return _as_json(data)
+
+
+def _pairs_json(part: PairExamples) -> Markup:
+    """The pairs, the texts cleaned."""
+    rows = [
+        {
+            "who": part.candidates.index(row.candidate),
+            "id": clean(row.prompt_id),
+            "prompt": clean(row.prompt),
+            "texts": [clean(row.before), clean(row.after)],
+            "gain": _cell(row.difference, 4),
+            "labels": [_cell(value, 4) for value in row.labels],
+            "scores": [_cell(value, 4) for value in row.scores],
+            "groups": [clean(level) for level in row.groups],
+        }
+        for row in part.rows
+    ]
+    names = {"baseline": shorten(part.baseline, 80)}
+    lists = {
+        "candidates": [shorten(name, 80) for name in part.candidates],
+        "columns": [shorten(name, 60) for name in part.columns],
+    }
+    return _as_json({**names, **lists, "rows": rows})
+
+
+def _as_json(data: Any) -> Markup:
+    """JSON without a ``<``, ``>`` or ``&`` that a parser could take for markup."""
+    from markupsafe import Markup
+
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -25,6 +25,8 @@ __all__ = [
     "HistogramPart",
     "MatrixCell",
     "MatrixPart",
+    "PairExample",
+    "PairExamples",
     "Part",
     "SampleColumn",
     "SampleTable",
@@ -49,7 +51,8 @@ class ForestRow:
     """One estimate with its interval; `truth` where it is known.
 
     `mark` is a word or two beside the name, its `tone` one of ``plain``, ``good``, ``care``,
-    ``bad``. A row with a `reason` was refused: the reason stands in place of its numbers.
+    ``bad``; `hint` explains it in a tooltip. A row with a `reason` was refused: the reason stands
+    in place of its numbers.
     """
 
     name: str
@@ -60,6 +63,7 @@ class ForestRow:
     mark: str = ""
     tone: str = "plain"
     reason: str = ""
+    hint: str = ""
 
     @classmethod
     def refused(cls, name: str, reason: str, truth: float | None = None) -> ForestRow:
@@ -72,7 +76,8 @@ class ForestRow:
 class Forest:
     """Estimates under one another on a common axis.
 
-    `reference` draws a line (no difference, a target value); `zone` shades a range around it.
+    `reference` draws a line (no difference, a target value); `zone` shades a range around it, and
+    `zone_name` says under the axis what that is.
     """
 
     title: str
@@ -80,6 +85,7 @@ class Forest:
     axis: str = "value"
     reference: float | None = None
     zone: tuple[float, float] | None = None
+    zone_name: str = ""
     note: str = ""
 
     def limits(self) -> tuple[float, float]:
@@ -219,12 +225,60 @@ class SampleTable:
 
 
 @dataclass(frozen=True)
+class PairExample:
+    """Two responses to one prompt: the baseline's before, the candidate's after.
+
+    `difference` is candidate minus baseline; `labels` and `scores` are (before, after), None where
+    there is none; `groups` are the levels of the columns of `PairExamples`.
+    """
+
+    candidate: str
+    prompt_id: str
+    prompt: str
+    before: str
+    after: str
+    difference: float
+    labels: tuple[float | None, float | None] = (None, None)
+    scores: tuple[float | None, float | None] = (None, None)
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PairExamples:
+    """Pairs to read side by side, the largest loss first within each candidate.
+
+    Attributes
+    ----------
+    baseline : str
+    candidates : tuple of str
+    columns : tuple of str
+        Subgroup columns.
+    """
+
+    title: str
+    baseline: str
+    candidates: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[PairExample, ...]
+    note: str = ""
+
+    def plain(self, most: int = 3) -> tuple[PairExample, ...]:
+        """For paper, and for a page without scripts: the largest loss and gain of each."""
+        found: list[PairExample] = []
+        for name in self.candidates[:most]:
+            own = [row for row in self.rows if row.candidate == name]
+            found += own[:2] + own[2:][-2:]
+        return tuple(found)
+
+
+@dataclass(frozen=True)
 class Section:
-    """Parts under one heading, beside one another where there is room."""
+    """Parts under one heading, beside one another where there is room; `lead` comes before them."""
 
     title: str
     parts: tuple[Part, ...]
     note: str = ""
+    lead: str = ""
 
 
 Part = (
@@ -236,6 +290,7 @@ Part = (
     | FindingsPart
     | Facts
     | SampleTable
+    | PairExamples
     | Section
 )
 

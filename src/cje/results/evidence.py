@@ -6,6 +6,7 @@ report or a picture asks, and nothing of it is written to JSON.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +37,8 @@ class Evidence:
         Importance weights, mean one; a column a target policy.
     projected : array (n, K), optional
         The same after the projection on the judge score.
+    predict : function, optional
+        The labels predicted for the rows of an index, on [0, 1].
     """
 
     dataset: Dataset
@@ -43,3 +46,4 @@ class Evidence:
     predicted: FloatArray = field(default_factory=lambda: np.zeros(0))
     weights: FloatArray | None = None
     projected: FloatArray | None = None
+    predict: Callable[[IntArray], FloatArray] | None = None

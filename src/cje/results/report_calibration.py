@@ -51,26 +51,30 @@ def _width(result: EstimationResult) -> float:
 
 def transport_part(result: EstimationResult) -> Forest | None:
     """Mean residual of each policy's labels under a calibration learnt from the others."""
-    width, rows, margin = _width(result), [], 0.0
+    width, rows = _width(result), []
+    margin: float | None = None
     for name, audit in result.diagnostics.get("transport", {}).items():
         if audit["mean_residual"] is None:
             continue
-        margin = audit["margin"] * width
+        margin = None if audit["margin"] is None else audit["margin"] * width
         value, low, high = (audit[key] * width for key in ("mean_residual", "low", "high"))
         mark = audit["status"].replace("_", " ").lower()
-        tone = {"pass": "good", "fail": "bad"}.get(mark, "care")
+        tone = {"pass": "good", "fail": "bad", "not graded": "plain"}.get(mark, "care")
         rows.append(ForestRow(name, value, low, high, mark=mark, tone=tone))
     if not rows:
         return None
+    graded = "A difference inside the shaded margin has no practical importance."
+    if margin is None:
+        graded = "Not graded: no margin was declared (--transport-margin)."
     return Forest(
         "Would the others' calibration hold?",
         tuple(rows[:MOST_ROWS]),
         "label minus prediction",
         reference=0.0,
-        zone=(-margin, margin),
-        note="Each policy's labels against a calibration learnt from the other policies. A "
-        "difference inside the shaded margin has no practical importance. It matters where a "
-        "policy has no labels of its own.",
+        zone=None if margin is None else (-margin, margin),
+        note="Each version's labels against a calibration learnt from the others; the intervals "
+        f"hold for all versions at once. {graded} It matters where a version has no labels of "
+        "its own.",
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from cje.diagnostics.judge_card import JudgeCards
 from cje.report import (
+    Answer,
     FindingsPart,
     Forest,
     ForestRow,
@@ -25,6 +28,8 @@ from cje.results.report_answer import Pairs, Rows, answer_of
 from cje.results.report_calibration import calibration_part, residuals_part
 from cje.results.report_evidence import MOST_ROWS, sample_table, weight_histograms
 from cje.results.report_facts import facts_part
+from cje.results.report_judge import judge_section
+from cje.results.report_pairs import pairs_part
 from cje.results.result import EstimationResult
 
 __all__ = [
@@ -33,20 +38,31 @@ __all__ = [
     "make_report",
     "others_part",
     "report_parts",
+    "with_decision",
 ]
 
+TITLE = "Which version is better?"
 _MOST_IN_MATRIX = 12
 _TONE = {"better": "good", "non-inferior": "good", "worse": "bad"}
 
 
 def make_report(
-    result: EstimationResult, *, title: str = "Policy values", extra: Sequence[Part] = ()
+    result: EstimationResult, *, title: str = TITLE, extra: Sequence[Part] = ()
 ) -> Report:
     """The full report; `extra` parts come before the configuration."""
     pairs, rows = result.compare_all(), result.rows()
     *parts, last = _parts(result, pairs, rows)
     answer = answer_of(result, pairs, rows)
     return Report(title, (*parts, *extra, last), _subtitle(result), answer)
+
+
+def with_decision(page: Report, sentences: Sequence[str], undecided: bool) -> Report:
+    """The page with a gate's sentences first in its answer."""
+    answer, head = page.answer or Answer(), tuple(sentences)
+    if undecided:
+        cannot, steps = (*head[:-1], *answer.cannot), (*head[-1:], *answer.next)
+        return replace(page, answer=replace(answer, cannot=cannot, next=steps))
+    return replace(page, answer=replace(answer, can=(*head, *answer.can)))
 
 
 def make_note(result: EstimationResult) -> Report:
@@ -57,7 +73,7 @@ def make_note(result: EstimationResult) -> Report:
         parts.append(_matrix(result, pairs))
     parts.append(FindingsPart("Findings", result.all_findings()))
     answer = answer_of(result, pairs, rows)
-    return Report("Policy values", tuple(parts), _subtitle(result), answer)
+    return Report(TITLE, tuple(parts), _subtitle(result), answer)
 
 
 def others_part(results: Mapping[str, EstimationResult]) -> tuple[Part, ...]:
@@ -86,11 +102,14 @@ def report_parts(result: EstimationResult) -> tuple[Part, ...]:
 
 def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ...]:
     parts: list[Part | None] = [
+        _versus(result),
+        pairs_part(result),
         estimates_part(result, rows),
         _matrix(result, pairs) if len(result.policies) > 1 else None,
         *pair_parts(result),
         *(p for column, part in result.subgroups.items() for p in _subgroup(column, part)),
         FindingsPart("Findings", result.all_findings()),
+        _judge(result),
         calibration_part(result),
         residuals_part(result),
         _weights(result),
@@ -98,6 +117,12 @@ def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ..
         facts_part(result),
     ]
     return tuple(part for part in parts if part is not None)
+
+
+def _judge(result: EstimationResult) -> Part | None:
+    """How good the judge is, where the analysis measured it."""
+    found = result.diagnostics.get("judge_card")
+    return None if found is None else judge_section(JudgeCards.from_dict(found))
 
 
 def _subtitle(result: EstimationResult) -> str:
@@ -154,6 +179,47 @@ def _forest_row(
     return ForestRow(name, row["estimate"], row["low"], row["high"], truth, ", ".join(marks), tone)
 
 
+def _versus(result: EstimationResult, title: str = "") -> Forest | None:
+    """Each other version minus the baseline, with the margin; of subgroups, within each level."""
+    pairs = result.versus_baseline()
+    if not pairs:
+        return None
+    rows, within = [], result.cells is not None
+    for c in pairs[:MOST_ROWS]:
+        if c.refused is not None:
+            rows.append(ForestRow.refused(c.a, c.refused))
+            continue
+        limits = c.adjusted_interval if within else c.interval
+        assert limits is not None
+        verdict = _verdict(c)
+        tone, hint = _TONE.get(verdict, "plain"), _hint(result, c, c.p_adjusted or c.p_value)
+        low, high = limits
+        rows.append(ForestRow(c.a, c.difference, low, high, None, verdict, tone, hint=hint))
+    note = "Lines are intervals of one comparison alone; the words beside the names are adjusted."
+    if within:
+        note = "Intervals hold for all comparisons of this part at once, as the words do."
+    zone, zone_name = _zone(result)
+    return Forest(
+        title or f"Difference from {result.baseline}",
+        tuple(rows),
+        f"candidate minus {result.baseline}",
+        reference=0.0,
+        zone=zone,
+        zone_name=zone_name,
+        note=note,
+    )
+
+
+def _zone(result: EstimationResult) -> tuple[tuple[float, float] | None, str]:
+    """The range that the margin of the question, or the gain that a gate asks for, leaves open."""
+    margin, gain = result.metadata.get("margin"), result.metadata.get("min_gain")
+    if gain:
+        return (0.0, float(gain)), f"below the smallest gain required, {gain:g}"
+    if margin:
+        return (-float(margin), float(margin)), f"margin: at most {margin:g} worse or better"
+    return None, ""
+
+
 def _matrix(result: EstimationResult, pairs: Pairs) -> MatrixPart:
     borrowed = set(result.metadata.get("borrowed", ()))
     names = result.policies
@@ -197,7 +263,12 @@ def _hint(result: EstimationResult, c: Comparison, p: float) -> str:
     """Why the verdict can differ from the pair's own interval."""
     n = sum(pair.refused is None for pair, _ in result.compare_all())
     if n < 2:
-        return "One pair: nothing to adjust."
+        return f"One pair, nothing to adjust: {p_value(p)}."
+    if result.cells is not None:
+        return (
+            f"Adjusted for {n} pairs (Holm): {p_value(c.p_value)} for this pair alone, "
+            f"{p_value(p)} after adjustment. Looking at many subgroups, some differ by chance."
+        )
     return (
         f"Adjusted for {n} pairs (Holm): {p_value(c.p_value)} for this pair alone, "
         f"{p_value(p)} after adjustment. The interval is this pair's alone."
@@ -213,7 +284,10 @@ def _subgroup(column: str, part: EstimationResult) -> tuple[Part, ...]:
     quantity = part.metadata.get("quantity", "value")
     forest = Forest(f"By {column}", rows[:MOST_ROWS], quantity, note=note)
     pairs = part.differences()
-    return (forest, _within(column, part, pairs)) if pairs else (forest,)
+    versus = _versus(part, f"By {column}: difference from {part.baseline}")
+    if versus is None:
+        return (forest,)
+    return (versus, forest, _within(column, part, pairs))
 
 
 def _within(column: str, part: EstimationResult, pairs: Sequence[Mapping[str, Any]]) -> Table:

@@ -395,11 +395,17 @@ class EstimationResult:
 
         return report_parts(self)
 
-    def to_html(self, path: str | Path | None = None, *, title: str = "Policy values") -> str:
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
         """The report as one self-contained page; written to `path` where given."""
-        from cje.results.report_parts import make_report
+        from cje.results.report_parts import TITLE, make_report
 
-        return make_report(self, title=title).to_html(path)
+        return make_report(self, title=title or TITLE).to_html(path)
+
+    def to_pdf(self, path: str | Path, *, title: str | None = None) -> None:
+        """The report as PDF, printed by the Chromium or Chrome on this machine."""
+        from cje.results.report_parts import TITLE, make_report
+
+        make_report(self, title=title or TITLE).to_pdf(path)
 
     def _repr_html_(self) -> str:
         from cje.results.report_parts import make_note

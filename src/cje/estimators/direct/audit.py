@@ -22,7 +22,7 @@ from cje.diagnostics import (
     score_overlap_findings,
 )
 from cje.diagnostics.dependence import cluster_dependence
-from cje.diagnostics.transport import MIN_PROBE_LABELS
+from cje.diagnostics.transport import MIN_PROBE_LABELS, check_transport_margin
 from cje.estimators.direct.label_pool import LabelPool
 from cje.estimators.direct.label_predictor import LabelPredictor
 from cje.estimators.plug_in import label_influence
@@ -37,12 +37,19 @@ _MIN_OTHER_LABELS = 10  # as many as a calibration needs (`label_pool`)
 
 
 def audit_labels(
-    fresh: Dataset, pool: LabelPool, predictor: LabelPredictor, borrowed: Sequence[str]
+    fresh: Dataset,
+    pool: LabelPool,
+    predictor: LabelPredictor,
+    borrowed: Sequence[str],
+    *,
+    transport_margin: float | None = None,
+    level: float = 0.95,
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Calibration fit, transport audits, score overlap, label choice and rater agreement.
 
     The transport audit asks of each labelled policy whether a calibration learnt from all other
-    labels would have been right for it. The value of a policy with a rectifier of its own does not
+    labels would have been right for it, within `transport_margin` on the label's scale. The value
+    of a policy with a rectifier of its own does not
     depend on the answer; that of a borrowed policy does.
     """
     model = predictor.model
@@ -58,9 +65,16 @@ def audit_labels(
     owner = np.full(len(pool.labels), -1)
     owner[: pool.n_own] = fresh.policy.codes[fresh.is_labelled]
     _, prompt = np.unique(pool.clusters, return_inverse=True)
-    for policy in fresh.policy.compact().names:
+    if transport_margin is not None:
+        transport_margin = check_transport_margin(transport_margin, width)
+    names = fresh.policy.compact().names
+    mine = {policy: owner == fresh.policy.code_of(policy) for policy in names}
+    among = sum(_can_audit(own) for own in mine.values())
+    for policy in names:
         code = fresh.policy.code_of(policy)
-        audit = _audit(policy, owner == code, pool, prompt)
+        audit = _audit(
+            policy, mine[policy], pool, prompt, margin=transport_margin, level=level, among=among
+        )
         details["transport"][policy] = audit.to_dict()
         findings += _transport_findings(audit, policy in borrowed, width)
         if policy in borrowed and (owner != code).any():
@@ -104,13 +118,25 @@ def _dependence(
     return details, findings
 
 
+def _can_audit(mine: NDArray[np.bool_]) -> bool:
+    """Whether the policy, and the others together, have labels enough for an audit."""
+    return bool(mine.sum() >= MIN_PROBE_LABELS and (~mine).sum() >= _MIN_OTHER_LABELS)
+
+
 def _audit(
-    policy: str, mine: NDArray[np.bool_], pool: LabelPool, prompt: NDArray[np.int64]
+    policy: str,
+    mine: NDArray[np.bool_],
+    pool: LabelPool,
+    prompt: NDArray[np.int64],
+    *,
+    margin: float | None,
+    level: float,
+    among: int,
 ) -> TransportAudit:
     """The policy's labels against an isotonic calibration made from all other labels."""
     others = ~mine
-    if mine.sum() < MIN_PROBE_LABELS or others.sum() < _MIN_OTHER_LABELS:
-        return not_checked(policy)
+    if not _can_audit(mine):
+        return not_checked(policy, margin=margin)
     own_weights = None if pool.weights is None else pool.weights[mine]
     weights = None if pool.weights is None else pool.weights[others]
     scores, labels = pool.scores[others], pool.labels[others]
@@ -128,6 +154,9 @@ def _audit(
         weights=own_weights,
         clusters=prompt[mine],
         prediction_influence=cluster_sums(moved, prompt[others], int(prompt.max()) + 1),
+        margin=margin,
+        level=level,
+        among=among,
     )
 
 

@@ -97,6 +97,9 @@ class DirectEstimator:
     raters : {"auto", "random", "fixed"}
         Whether the raters of the labels are a sample of the raters the value is about (by default
         where there are three or more), so that their choice adds variance, or are those raters.
+    transport_margin : float, optional
+        Largest difference of no importance, on the label's scale, between a policy's labels and a
+        calibration learnt from the others; without one the audits are not graded.
 
     Attributes
     ----------
@@ -125,6 +128,7 @@ class DirectEstimator:
         min_labels: int = 8,
         level: float = 0.95,
         raters: str = "auto",
+        transport_margin: float | None = None,
     ) -> None:
         self.dataset = dataset
         self.calibration_data = tuple(calibration_data)
@@ -137,6 +141,7 @@ class DirectEstimator:
         self.min_labels = min_labels
         self.level = level
         self.raters = raters
+        self.transport_margin = transport_margin
 
     def fit_and_estimate(self) -> EstimationResult:
         """The value of every policy."""
@@ -149,12 +154,19 @@ class DirectEstimator:
             self.predictor_.model, pool.scores, pool.covariates, occupied,
             data.judge_scale, data.oracle_scale,
         )  # fmt: skip
-        evidence = Evidence(data, self._labels.rows, self._labels.prediction)
+        evidence = Evidence(
+            data, self._labels.rows, self._labels.prediction, predict=self._predicted
+        )
         details, findings = self._audit_labels(data.policy.compact())
         result = with_labelling_model(result, self.selection_, self)
         return result.with_(
             diagnostics=details, curves={"judge": curve}, evidence=evidence, findings=findings
         )
+
+    def _predicted(self, rows: IntArray) -> FloatArray:
+        """Labels predicted from the score (and covariates), labelled or not."""
+        x = None if self._x is None else self._x[rows]
+        return self.predictor_.average(self.dataset.judge_score[rows], x)
 
     def audit(self) -> tuple[dict[str, Any], list[Finding]]:
         """Diagnostics and findings, without a result."""
@@ -275,7 +287,10 @@ class DirectEstimator:
 
     def _audit_labels(self, cells: Codes) -> tuple[dict[str, Any], list[Finding]]:
         borrowed = self._borrowed_names(self._own_labels(cells), cells.names)
-        details, findings = audit_labels(self.dataset, self.pool_, self.predictor_, borrowed)
+        details, findings = audit_labels(
+            self.dataset, self.pool_, self.predictor_, borrowed,
+            transport_margin=self.transport_margin, level=self.level,
+        )  # fmt: skip
         if self._gains:
             details["covariates"] = [found.to_dict() for found in self._gains]
         if self.selection_:

@@ -1,0 +1,49 @@
+"""What commands write to files: reports, and text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cje.errors import CJEError
+from cje.terminal import say
+
+if TYPE_CHECKING:
+    from cje.report import Report
+
+__all__ = ["check_report_path", "write_report", "write_text"]
+
+
+def check_report_path(path: Path | None) -> None:
+    """Refuse a place that cannot hold a report before anything is computed.
+
+    Raises
+    ------
+    CJEError
+        A folder, a folder that does not exist, or a PDF where no browser can print one.
+    """
+    if path is None:
+        return
+    from cje.report import check_report_file
+
+    check_report_file(path)
+
+
+def write_report(path: Path, page: Report) -> None:
+    """Write the page, as PDF under a name that ends in .pdf, and say where it is."""
+    page.save(path)
+    say(f"report: {path}", err=True, lines=False)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file.
+
+    Raises
+    ------
+    CJEError
+        It cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CJEError("cannot write the file", where=str(path), value=error) from error
