@@ -29,9 +29,9 @@ class CalibratedIPS(OffPolicyEstimator):
     Parameters
     ----------
     oracle_slice_config : OracleSliceConfig, optional
-        With ``enable_augmentation=True`` the label part is the mean of ``(L / pi) W (Y - f(S))``
-        with the raw weights (``use_projected_weights``: m(S) in place of W) and belongs to the
-        influence function; no jackknife is added. Rewards are cross-fitted whatever
+        With ``enable_augmentation=True`` the label part, the mean of ``(L / pi) W (Y - f(S))``
+        (``use_projected_weights``: m(S) in place of W), belongs to the influence function; no
+        jackknife is added. Rewards are cross-fitted whatever
         ``enable_cross_fit`` says: without that the residuals would be too small.
     simcal_config : SimcalConfig, optional
 

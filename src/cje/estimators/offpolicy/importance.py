@@ -22,8 +22,8 @@ class IPSEstimator(OffPolicyEstimator):
     Unbiased for the mean reward where the log-probs are exact; a constant factor in the weights
     goes straight into the estimate, so no shift of the log-ratios is ever applied.
 
-    Influence: :math:`\psi_i = (W_i R_i - \hat V)/n`. Assumption: E[Y | S] carries over from the
-    labelled rows to the target, and the target's support lies within the logging policy's.
+    Influence: :math:`\psi_i = (W_i R_i - \hat V)/n`. Assumption: the target's support lies within
+    the logging policy's. What the mean weight shows of a factor enters the variance.
 
     References
     ----------

@@ -35,9 +35,9 @@ class StackedDREstimator(OffPolicyEstimator):
     \lambda I) \alpha` for each target, with :math:`\Sigma` the components' covariance (influence
     plus label jackknife). The components' nuisances are shared and nothing is refitted.
 
-    Least variance is a fair criterion only among estimators that make the same assumption. The
-    default components all rest on the calibration carrying over; `tr-cpo`, which checks it, has the
-    larger variance and would hardly ever be chosen, so it is an option and not a default.
+    Least variance is a fair criterion only among estimators that make the same assumption. With
+    labels weighted by W `tr-cpo` is `dr-cpo`; with ``label_weight="projected"`` the components rest
+    on the calibration carrying over, and `tr-cpo`, which does not, would hardly ever be chosen.
 
     Parameters
     ----------
