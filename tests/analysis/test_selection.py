@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,3 +102,26 @@ def test_a_factor_with_gaps_that_decides_the_labelling_is_refused() -> None:
     found = check_selection(labelled, {"x": x}, np.arange(400))
     assert found.status == "refused"
     assert "missing for some rows" in found.reason
+
+
+def test_a_user_column_is_tested_unasked_and_used_when_named(tmp_path):
+    rng = np.random.default_rng(1)
+    rows = []
+    for user in range(30):
+        effect = rng.normal(0, 0.15)
+        for i in range(6):
+            score = rng.random()
+            label = float(np.clip(0.2 + 0.5 * score + effect, 0, 1))
+            row = {"prompt_id": f"p{user}_{i}", "policy": "a", "judge_score": score}
+            row |= {"oracle_label": label if i < 3 else None, "user_id": f"u{user}"}
+            rows.append(row)
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    plain = analyze_dataset(path)
+    said = [f for f in plain.findings if f.code == "cluster-not-used"]
+    assert len(said) == 1
+    assert "--field cluster=user_id" in said[0].action
+    named = analyze_dataset(path, fields={"cluster": "user_id"})
+    assert not [f for f in named.findings if f.code == "cluster-not-used"]
+    assert named.influence.n_clusters == 30
+    assert named.standard_errors[0] > 1.3 * plain.standard_errors[0]

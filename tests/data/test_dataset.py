@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cje.data import Codes, Dataset, RaterLabels, Scale, Strings
+from cje.data import Codes, Dataset, RaterLabels, Scale, Strings, read
 from cje.errors import CJEError
 
 NAN = float("nan")
@@ -309,3 +309,45 @@ def test_a_scale_is_read_from_what_people_write(text: object) -> None:
 def test_a_scale_that_is_none(wrong: object) -> None:
     with pytest.raises(CJEError):
         Scale.parse(wrong)  # type: ignore[arg-type]
+
+
+# ---- clusters ------------------------------------------------------------------------------------
+
+
+def _talks():
+    return [
+        {"prompt_id": f"p{i}", "policy": k, "judge_score": 0.1 * i, "talk": f"t{i // 2}"}
+        for i in range(6)
+        for k in ("a", "b")
+    ]
+
+
+def test_a_cluster_column_is_what_is_independent_and_prompts_are_without_one():
+    data = read(_talks(), fields={"cluster": "talk"})
+    assert data.units.names == ("t0", "t1", "t2")
+    assert data.with_columns(cluster=None).units is not data.cluster
+    assert data.with_columns(cluster=None).units.n_names == 6
+    assert data.select(np.arange(4)).units.compact().names == ("t0",)
+    assert read(_talks()).cluster is None
+
+
+def test_clusters_that_share_a_prompt_are_one_and_the_reading_says_so():
+    rows = _talks()
+    rows[0]["talk"] = "t2"
+    data = read(rows, fields={"cluster": "talk"})
+    assert len(set(data.units.codes[:4].tolist()) | set(data.units.codes[8:].tolist())) == 1
+    assert any("share a prompt" in note for note in data.metadata["reading"])
+
+
+def test_a_row_without_its_cluster_is_refused_with_its_place():
+    rows = _talks()
+    rows[3]["talk"] = None
+    with pytest.raises(CJEError, match=r"cluster.*is missing"):
+        read(rows, fields={"cluster": "talk"})
+
+
+def test_concatenating_parts_of_which_one_has_no_clusters_is_refused():
+    data = read(_talks(), fields={"cluster": "talk"})
+    other = data.with_columns(cluster=None)
+    with pytest.raises(CJEError, match="cluster is missing in one part"):
+        data.concat(other.with_columns(prompt_id=[f"q{i}" for i in range(len(other))]))
