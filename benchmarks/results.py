@@ -67,7 +67,7 @@ def foreign(found: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Name and record of a module that ran on another machine, with the commit of this tree."""
     entry = record(
         found["rows"], quick=found["size"] == "quick", seconds=found["seconds"],
-        cpu=found["cpu_seconds"],
+        cpu=found["cpu_seconds"], problem=found.get("problem", ""),
     )  # fmt: skip
     return found["module"], entry | {"date": found["date"], "where": found["where"]}
 

@@ -62,6 +62,8 @@ def test_shared_prompts_change_no_log_prob_and_save_tokens():
 def test_in_batch_invariant_mode_a_row_has_the_same_bits_in_any_batch(family):
     made, rows = model(family), items()
     base = ScoringEngine(net(made, rows=128), batch_tokens=400).score_all(rows, AT)
+    one = ScoringEngine(net(made, rows=128), batch_tokens=400).score_all(rows, AT[1:2])
+    assert all((a[0] == b[1]).all() for a, b in zip(one, base, strict=True))
     rng = np.random.default_rng(1)
     for size in (300, 700, 4000):
         order = rng.permutation(len(rows))[:9]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cje.errors import CJEError
 from cje.policies.local.blocks import BATCH_TOKENS
-from cje.policies.local.head import Head, Sampling, product
+from cje.policies.local.head import Head, Sampling
 from cje.policies.local.packing import Item, Pack, plan_packs
 
 __all__ = ["Counts", "Net", "Scored", "ScoringEngine"]
@@ -117,9 +117,7 @@ class ScoringEngine:
         if self.batch_tokens < 1:
             raise CJEError("batch_tokens must be at least 1", value=batch_tokens)
         self.share = share_prefixes and net.shares
-        # The compiled head must see a plain function, not a method with a model behind it.
-        project = product if compiled else net.project
-        self.head = Head(net.head_weight(), project, compiled=compiled)
+        self.head = Head(net.head_weight(), net.project, compiled=compiled)
         self.counts = Counts()
 
     @property

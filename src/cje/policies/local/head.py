@@ -45,17 +45,13 @@ def product(hidden: Tensor, weight: Tensor) -> Tensor:
     return torch.mm(hidden, weight.t(), out_dtype=torch.float32)
 
 
-def plain_log_probs(
-    hidden: Tensor,
-    weight: Tensor,
-    targets: Tensor,
-    inverse: tuple[float, ...],
-    project: Callable[[Tensor, Tensor], Tensor],
-) -> Tensor:
-    """(temperatures, n): log softmax(logits / temperature) at the targets."""
-    logits = project(hidden, weight)
+def reduced(logits: Tensor, targets: Tensor, inverse: Tensor) -> Tensor:
+    """(n,): log softmax(logits * inverse temperature) at the targets.
+
+    One temperature at a time, so that its bits do not depend on which others are asked for.
+    """
     picked = logits.gather(1, targets[:, None])[:, 0]
-    return torch.stack([picked * b - torch.logsumexp(logits * b, -1) for b in inverse])
+    return picked * inverse - torch.logsumexp(logits * inverse, -1)
 
 
 def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
@@ -87,25 +83,27 @@ class Head:
     ) -> None:
         self._weight, self._project = weight, project
         self.rows = chunk_rows(weight.device)
-        self._plain: Callable[..., Any] = plain_log_probs
-        if compiled:
-            self._plain = compiled_copy(plain_log_probs)
+        self._reduced: Callable[..., Any] = compiled_copy(reduced) if compiled else reduced
 
     def __call__(self, hidden: Tensor, targets: Tensor, samplings: Sequence[Sampling]) -> Tensor:
         """(samplings, n) log-probs of `targets`; every product has the same shape."""
         n, weight = len(hidden), self._weight
         out = hidden.new_empty((len(samplings), n), dtype=torch.float32)
         plain = [i for i, s in enumerate(samplings) if s.plain]
-        inverse = tuple(1.0 / samplings[i].temperature for i in plain)
+        inverse = [
+            torch.tensor(1.0 / samplings[i].temperature, device=hidden.device) for i in plain
+        ]
         for at in range(0, n, self.rows):
             h, t = hidden[at : at + self.rows], targets[at : at + self.rows]
             short = self.rows - len(h)
             if short:
                 h = torch.nn.functional.pad(h, (0, 0, 0, short))
                 t = torch.nn.functional.pad(t, (0, short))
-            if plain:
-                values = self._plain(h, weight, t, inverse, self._project)
-                out[plain, at : at + self.rows] = values[:, : self.rows - short]
+            logits = self._project(h, weight) if plain else None
+            for i, factor in zip(plain, inverse, strict=True):
+                values = self._reduced(logits, t, factor)
+                out[i, at : at + self.rows] = values[: self.rows - short]
+            del logits
             for i, sampling in enumerate(samplings):
                 if not sampling.plain:
                     values = self._cut(h, weight, t, sampling)
