@@ -57,9 +57,13 @@ class DatasetConfig(_Section):
 
 
 class OracleConfig(_Section):
-    """Who labels, and which rows: a slice drawn at random with recorded propensities."""
+    """Who labels, and which rows: a slice drawn at random with recorded propensities.
 
-    source: Literal["model", "csv", "callable"] = "model"
+    In a direct run `source` may also be ``page``: the labels file of `cje label`, whose own design
+    chose the rows. A table (``csv``) then has a column ``policy`` beside the ids.
+    """
+
+    source: Literal["model", "csv", "callable", "page"] = "model"
     judge: JudgeConfig | None = None
     path: Path | None = None
     id_column: str = "prompt_id"
@@ -73,7 +77,7 @@ class OracleConfig(_Section):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        needed = {"model": "judge", "csv": "path", "callable": "function"}[self.source]
+        needed = {"model": "judge", "callable": "function"}.get(self.source, "path")
         if getattr(self, needed) is None:
             raise ValueError(f"source '{self.source}' needs the key '{needed}'")
         if self.fraction is not None and self.count is not None:
@@ -166,6 +170,7 @@ class PipelineConfig(_Section):
     dataset: DatasetConfig
     logging_policy: PolicyConfig | None = None
     judge: JudgeConfig
+    more_judges: tuple[JudgeConfig, ...] = ()
     oracle_config: OracleConfig | None = None
     calibration: CalibrationConfig = CalibrationConfig()
     target_policies: tuple[PolicyConfig, ...] = Field(min_length=1)
@@ -189,6 +194,9 @@ class PipelineConfig(_Section):
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"two target policies are called {repeated[0]!r}")
+        judges = [judge.name for judge in self.judges]
+        if len(set(judges)) < len(judges):
+            raise ValueError("several judges need names of their own: give each a 'name'")
         if self.is_direct:
             return self._consistent_direct()
         if self.logging_policy is None:
@@ -203,6 +211,8 @@ class PipelineConfig(_Section):
                     "set 'dataset.logprob_field'"
                 )
         oracle = self.oracle_config
+        if oracle is not None and oracle.source == "page":
+            raise ValueError("labels of the labelling page belong to a direct run")
         if oracle is not None and oracle.source == "csv" and self.dataset.draws_per_context > 1:
             raise ValueError(
                 "a table of labels is joined by prompt and cannot tell several draws of one prompt "
@@ -219,9 +229,25 @@ class PipelineConfig(_Section):
         return self
 
     @property
+    def judges(self) -> tuple[JudgeConfig, ...]:
+        """Everyone who scores a response; the scores of several judges are averaged."""
+        return (self.judge, *self.more_judges)
+
+    def judge_places(self) -> list[tuple[str, JudgeConfig]]:
+        """Every judge with its place in the file."""
+        more = [(f"more_judges.{i}", judge) for i, judge in enumerate(self.more_judges)]
+        return [("judge", self.judge), *more]
+
+    @property
     def is_direct(self) -> bool:
         """Whether the policies are compared by responses of their own, without log-probs."""
         return set(self.estimation.estimators) <= {"direct", "naive"}
+
+    @property
+    def labels_from_file(self) -> bool:
+        """Whether labels are joined to the judged rows of all policies (a direct run)."""
+        oracle = self.oracle_config
+        return self.is_direct and oracle is not None and oracle.source in ("csv", "page")
 
     @property
     def policies(self) -> tuple[PolicyConfig, ...]:

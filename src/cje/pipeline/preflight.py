@@ -137,7 +137,7 @@ def check_keys(config: PipelineConfig) -> Iterator[Check]:
 def _check_oracle_source(config: PipelineConfig) -> list[Check]:
     """Whether a table of labels can be read, or a labelling function imported."""
     oracle = config.oracle_config
-    if oracle is None or oracle.source == "model":
+    if oracle is None or oracle.source == "model" or config.labels_from_file:
         return []
     try:
         make_oracle(oracle)
@@ -304,7 +304,7 @@ def _parts(config: PipelineConfig) -> Iterator[tuple[str, PolicyConfig | JudgeCo
     oracle = None if config.oracle_config is None else config.oracle_config.judge
     parts: list[tuple[str, PolicyConfig | JudgeConfig | None]] = [
         ("logging_policy", config.logging_policy),
-        ("judge", config.judge),
+        *config.judge_places(),
         ("oracle_config.judge", oracle),
         *((config.place_of(policy), policy) for policy in config.target_policies),
     ]

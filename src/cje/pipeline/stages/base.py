@@ -36,7 +36,11 @@ _COLUMNS: dict[str, dict[str, str]] = {
         "ending": "String",
         "end_text": "String",
     },
-    "judge": {"judge_score": "Float64", "judge_variance": "Float64"},
+    "judge": {
+        "judge_score": "Float64",
+        "judge_variance": "Float64",
+        "judge_scores": "List[Float64]",
+    },
     "oracle_slice": {"oracle_selected": "Boolean", "label_propensity": "Float64"},
     "oracle": {"oracle_label": "Float64"},
     "target_policy": {
@@ -44,6 +48,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
         "logp_target_all": "List[Float64]",
         "logp_replicate": "Float64",
         "inside_token": "Int64",
+        "logp_end": "Float64",
     },
     "calibration": {"reward": "Float64"},
 }
