@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 from cje.analysis import analyze_dataset
+from cje.data import read
 from cje.errors import CJEError
+from cje.label.study import Study, StudyOptions
 from cje.pipeline.config import load_config
 from cje.pipeline.coordinator import CJEPipeline
 from cje.pipeline.demo import run_demo
@@ -92,7 +94,6 @@ def test_policies_configured_alike_write_responses_of_their_own(tmp_path: Path) 
     ("changes", "said"),
     [
         ({"oracle_config": None}, "there is no oracle_config"),
-        ({"oracle_config": {"source": "csv", "path": "l.csv"}}, "which policy's response"),
         ({"fresh_draws": {"draws_per_context": 1}}, "writes its own responses"),
         ({"estimation": {"estimators": ["direct", "calibrated-ips"]}}, "others here do"),
     ],
@@ -117,6 +118,48 @@ def test_without_labels_the_naive_estimator_still_writes_the_rows_to_label(tmp_p
     assert rows.height == 90
     assert "oracle_label" not in rows.columns
     assert list(result.results) == ["naive"]
+
+
+def _by_hand(tmp_path: Path, source: str, name: str) -> Any:
+    write_prompts(tmp_path, 40)
+    settings = ngram_settings()
+    settings["oracle_config"] = {"source": source, "path": str(tmp_path / name), "id_column": "id",
+                                 "label_column": "human"}  # fmt: skip
+    settings["estimation"] = {"estimators": ["direct"]}
+    return load_config(write_config(tmp_path, settings, seed=42))
+
+
+def test_a_table_of_labels_is_joined_by_policy_and_prompt(tmp_path: Path) -> None:
+    config = _by_hand(tmp_path, "csv", "labels.csv")
+    with pytest.raises(CJEError, match=r"wait for labels.*columns policy, id, human"):
+        CJEPipeline(config).run()
+    judged = pl.read_parquet(config.work_dir / "result" / "judged.parquet")
+    offset = {"base": 0.0, "near": 0.1, "far": 0.4}
+    table = judged.select(
+        "policy", pl.col("prompt_id").alias("id"),
+        (pl.col("judge_score") / 2 + pl.col("policy").replace_strict(offset)).alias("human"),
+    )  # fmt: skip
+    table.write_csv(tmp_path / "labels.csv")
+    result = CJEPipeline(config).run()
+    means = table.group_by("policy", maintain_order=True).agg(pl.col("human").mean())
+    assert result.first.estimates.tolist() == pytest.approx(means["human"].to_list())
+
+
+def test_the_labelling_page_labels_the_rows_of_a_run(tmp_path: Path) -> None:
+    config = _by_hand(tmp_path, "page", "labels.db")
+    with pytest.raises(CJEError, match=r"cje label .*judged.parquet --labels .*labels.db"):
+        CJEPipeline(config).run()
+    judged = config.work_dir / "result" / "judged.parquet"
+    options = StudyOptions(count=60, scale="0-1")
+    study = Study.create(tmp_path / "labels.db", read(judged, text=True), options)
+    texts = {row["response"]: row["judge_score"] for row in pl.read_parquet(judged).to_dicts()}
+    while (item := study.store.take("ann", "tab")) is not None:
+        word = "1" if texts[item.response] > 0.5 else "0"
+        study.store.answer("ann", item.id, word=word, revision=0, key=f"key-{item.id:06d}")
+    study.store.close()
+    result = CJEPipeline(config).run()
+    again = analyze_dataset(judged, labels=tmp_path / "labels.db", estimator="direct")
+    assert result.first.estimates.tolist() == pytest.approx(again.estimates.tolist(), abs=1e-12)
 
 
 @pytest.mark.slow

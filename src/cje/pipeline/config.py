@@ -57,9 +57,13 @@ class DatasetConfig(_Section):
 
 
 class OracleConfig(_Section):
-    """Who labels, and which rows: a slice drawn at random with recorded propensities."""
+    """Who labels, and which rows: a slice drawn at random with recorded propensities.
 
-    source: Literal["model", "csv", "callable"] = "model"
+    In a direct run `source` may also be ``page``: the labels file of `cje label`, whose own design
+    chose the rows. A table (``csv``) then has a column ``policy`` beside the ids.
+    """
+
+    source: Literal["model", "csv", "callable", "page"] = "model"
     judge: JudgeConfig | None = None
     path: Path | None = None
     id_column: str = "prompt_id"
@@ -73,7 +77,7 @@ class OracleConfig(_Section):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        needed = {"model": "judge", "csv": "path", "callable": "function"}[self.source]
+        needed = {"model": "judge", "callable": "function"}.get(self.source, "path")
         if getattr(self, needed) is None:
             raise ValueError(f"source '{self.source}' needs the key '{needed}'")
         if self.fraction is not None and self.count is not None:
@@ -203,6 +207,8 @@ class PipelineConfig(_Section):
                     "set 'dataset.logprob_field'"
                 )
         oracle = self.oracle_config
+        if oracle is not None and oracle.source == "page":
+            raise ValueError("labels of the labelling page belong to a direct run")
         if oracle is not None and oracle.source == "csv" and self.dataset.draws_per_context > 1:
             raise ValueError(
                 "a table of labels is joined by prompt and cannot tell several draws of one prompt "
@@ -222,6 +228,12 @@ class PipelineConfig(_Section):
     def is_direct(self) -> bool:
         """Whether the policies are compared by responses of their own, without log-probs."""
         return set(self.estimation.estimators) <= {"direct", "naive"}
+
+    @property
+    def labels_from_file(self) -> bool:
+        """Whether labels are joined to the judged rows of all policies (a direct run)."""
+        oracle = self.oracle_config
+        return self.is_direct and oracle is not None and oracle.source in ("csv", "page")
 
     @property
     def policies(self) -> tuple[PolicyConfig, ...]:

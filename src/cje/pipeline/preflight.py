@@ -137,7 +137,7 @@ def check_keys(config: PipelineConfig) -> Iterator[Check]:
 def _check_oracle_source(config: PipelineConfig) -> list[Check]:
     """Whether a table of labels can be read, or a labelling function imported."""
     oracle = config.oracle_config
-    if oracle is None or oracle.source == "model":
+    if oracle is None or oracle.source == "model" or config.labels_from_file:
         return []
     try:
         make_oracle(oracle)

@@ -136,7 +136,8 @@ class _Planner:
     def _stages(self, names: Sequence[str], stream: RowStream | None, rows: int) -> list[StagePlan]:
         plans = []
         for name in names:
-            if name == "oracle" and self._config.oracle_config is None:
+            without = self._config.oracle_config is None or self._config.labels_from_file
+            if name == "oracle" and without:
                 continue
             if name == "oracle":
                 stream = self._slice(stream)

@@ -7,24 +7,26 @@ logging policy, where one is configured, and the targets; they answer the same p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cje.data import Dataset
+from cje.data import Dataset, read
+from cje.data.label_store import attach_labels, read_label_store
 from cje.errors import CJEError
 from cje.estimators.registry import find_estimator
 from cje.findings import Finding
 from cje.findings.running import ERROR_ROWS
 from cje.pipeline.chunks import RowStream, parquet_bytes
-from cje.pipeline.config import PipelineConfig
+from cje.pipeline.config import OracleConfig, PipelineConfig
 from cje.pipeline.stages.columns import oracle_scale, require_rows, slice_propensity
 from cje.pipeline.stages.estimation import PipelineResult, describe_run
 from cje.results.result import EstimationResult
 
-__all__ = ["estimate_direct", "judged_file", "judged_rows"]
+__all__ = ["JUDGED", "estimate_direct", "judged_file", "judged_rows", "waiting_for_labels"]
 
 JUDGED = "judged.parquet"
 _KEPT = ("prompt_id", "draw_idx", "judge_score", "judge_variance", "error", "context", "response")
@@ -40,7 +42,7 @@ def judged_rows(judged: Mapping[str, RowStream], config: PipelineConfig) -> pl.D
         If too many rows of one policy carry an error.
     """
     parts = []
-    labelled = config.oracle_config is not None
+    labelled = config.oracle_config is not None and not config.labels_from_file
     for name, rows in judged.items():
         frame = rows.columns(*_KEPT, *(_LABELS if labelled else ()))
         good = frame.filter(pl.col("error").is_null())
@@ -77,7 +79,7 @@ def estimate_direct(
 ) -> PipelineResult:
     """The value of every policy and their paired differences."""
     table = judged_rows(judged, config)
-    data = _dataset(table, config)
+    data = _with_labels(table, config) if config.labels_from_file else _dataset(table, config)
     found = list(findings)
     n_rows = sum(len(rows) for rows in judged.values())
     n_errors = n_rows - len(data)
@@ -93,6 +95,50 @@ def estimate_direct(
         results, [], tuple(found), n_rows, n_errors, describe_run(config),
         {JUDGED: judged_file(table)},
     )  # fmt: skip
+
+
+def waiting_for_labels(oracle: OracleConfig, judged: Path) -> CJEError:
+    """What to do where the rows are judged and their labels do not exist yet."""
+    way = {
+        "page": f"cje label {judged} --labels {oracle.path}",
+        "csv": f"write the columns policy, {oracle.id_column}, {oracle.label_column}",
+    }[oracle.source]
+    return CJEError(
+        f"the judged rows wait for labels: {oracle.path} does not exist", where=str(judged),
+        hint=f"{way}; then run the same command again: no call is repeated",
+    )  # fmt: skip
+
+
+def _with_labels(table: pl.DataFrame, config: PipelineConfig) -> Dataset:
+    """The rows with the labels of a table, or of the labelling page with its own design."""
+    oracle = config.oracle_config
+    assert oracle is not None  # `labels_from_file` says so
+    assert oracle.path is not None
+    rows = table.drop("oracle_label", "label_propensity")
+    rows = rows.drop([name for name in rows.columns if rows[name].is_null().all()])
+    if oracle.source == "page":
+        data = read(rows, judge_scale=(0.0, 1.0), text=True, min_rows=1)
+        return attach_labels(data, read_label_store(oracle.path), str(oracle.path))
+    return read(
+        rows, labels=_label_table(oracle, oracle.path), on=["policy", "prompt_id"],
+        judge_scale=(0.0, 1.0), oracle_scale=oracle.scale, text=True, min_rows=1,
+    )  # fmt: skip
+
+
+def _label_table(oracle: OracleConfig, path: Path) -> pl.DataFrame:
+    """A table of labels under the names of the rows."""
+    try:
+        table = pl.read_csv(path, infer_schema=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise CJEError(f"cannot read the labels: {error}", where=str(path)) from error
+    names = {"policy": "policy", oracle.id_column: "prompt_id", oracle.label_column: "oracle_label"}
+    for name in names:
+        if name not in table.columns:
+            raise CJEError(
+                f"the label file has no column '{name}'", where=str(path),
+                hint=f"its columns are {', '.join(table.columns)}",
+            )  # fmt: skip
+    return table.select(*names).rename(names)
 
 
 def _dataset(table: pl.DataFrame, config: PipelineConfig) -> Dataset:

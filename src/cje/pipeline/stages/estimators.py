@@ -46,15 +46,7 @@ def _check_direct(config: PipelineConfig) -> None:
         raise CJEError(
             "the estimator 'direct' calibrates the judge on labels, and there is no oracle_config",
             where="estimation.estimators",
-            hint="add an oracle_config; or run estimators: [naive] first, label "
-            "result/judged.parquet by hand (`cje label`), and analyze both with `cje analyze`",
-        )
-    if oracle is not None and oracle.source == "csv":
-        raise CJEError(
-            "a table of labels by prompt does not say which policy's response was labelled",
-            where="oracle_config.source",
-            hint="run estimators: [naive], then join the labels by policy and prompt: "
-            "cje analyze result/judged.parquet --labels FILE --on policy --on prompt_id",
+            hint="add an oracle_config: a model, a table of labels, or source: page (`cje label`)",
         )
 
 
