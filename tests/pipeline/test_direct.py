@@ -170,3 +170,21 @@ def test_the_direct_demo_finds_the_truth(tmp_path: Path) -> None:
     assert sum(row.covered for row in rows) >= 2
     assert max(abs(row.estimate - row.truth) for row in rows) < 0.03
     assert result.n_rows == 3000
+
+
+def test_several_judges_count_equally_and_are_kept_apart(tmp_path: Path) -> None:
+    write_prompts(tmp_path, 40)
+    settings = {**ngram_settings(), "estimation": {"estimators": ["direct"]}}
+    settings["judge"]["name"] = "strict"
+    kind = {**settings["judge"], "name": "kind", "bias": [0.4, 0.5], "n_repeats": 3}
+    config = load_config(write_config(tmp_path, settings, more_judges=[kind]))
+    plan = make_plan(config)
+    result = CJEPipeline(config).run()
+    rows = pl.read_parquet(config.work_dir / "result" / "judged.parquet")
+    mean = (rows["score_strict"] + rows["score_kind"]) / 2
+    assert rows["judge_score"].to_list() == pytest.approx(mean.to_list(), abs=1e-12)
+    assert (rows["score_strict"] != rows["score_kind"]).sum() > 100
+    assert len(result.first.policies) == 3
+    assert [stage.calls for stage in plan.stages if stage.stage.startswith("judge")] == [200] * 3
+    with pytest.raises(CJEError, match="names of their own"):
+        load_config(write_config(tmp_path, settings, more_judges=[{**kind, "name": "strict"}]))

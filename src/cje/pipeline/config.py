@@ -170,6 +170,7 @@ class PipelineConfig(_Section):
     dataset: DatasetConfig
     logging_policy: PolicyConfig | None = None
     judge: JudgeConfig
+    more_judges: tuple[JudgeConfig, ...] = ()
     oracle_config: OracleConfig | None = None
     calibration: CalibrationConfig = CalibrationConfig()
     target_policies: tuple[PolicyConfig, ...] = Field(min_length=1)
@@ -193,6 +194,9 @@ class PipelineConfig(_Section):
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"two target policies are called {repeated[0]!r}")
+        judges = [judge.name for judge in self.judges]
+        if len(set(judges)) < len(judges):
+            raise ValueError("several judges need names of their own: give each a 'name'")
         if self.is_direct:
             return self._consistent_direct()
         if self.logging_policy is None:
@@ -223,6 +227,16 @@ class PipelineConfig(_Section):
         if len(set(names)) < len(names):
             raise ValueError("the logging policy is called like a target policy")
         return self
+
+    @property
+    def judges(self) -> tuple[JudgeConfig, ...]:
+        """Everyone who scores a response; the scores of several judges are averaged."""
+        return (self.judge, *self.more_judges)
+
+    def judge_places(self) -> list[tuple[str, JudgeConfig]]:
+        """Every judge with its place in the file."""
+        more = [(f"more_judges.{i}", judge) for i, judge in enumerate(self.more_judges)]
+        return [("judge", self.judge), *more]
 
     @property
     def is_direct(self) -> bool:

@@ -304,7 +304,7 @@ def _parts(config: PipelineConfig) -> Iterator[tuple[str, PolicyConfig | JudgeCo
     oracle = None if config.oracle_config is None else config.oracle_config.judge
     parts: list[tuple[str, PolicyConfig | JudgeConfig | None]] = [
         ("logging_policy", config.logging_policy),
-        ("judge", config.judge),
+        *config.judge_places(),
         ("oracle_config.judge", oracle),
         *((config.place_of(policy), policy) for policy in config.target_policies),
     ]

@@ -50,7 +50,7 @@ class Trial:
 
 def trials(config: PipelineConfig) -> list[Trial]:
     """The calls worth trying: judge, oracle, and every policy that will write."""
-    made = [_judging("the judge", "judge", config, config.judge)]
+    made = [_judging("the judge", at, config, judge) for at, judge in config.judge_places()]
     oracle = config.oracle_config
     if oracle is not None and oracle.judge is not None and oracle.source == "model":
         made.append(_judging("the oracle", "oracle_config.judge", config, oracle.judge))

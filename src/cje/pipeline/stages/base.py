@@ -36,7 +36,11 @@ _COLUMNS: dict[str, dict[str, str]] = {
         "ending": "String",
         "end_text": "String",
     },
-    "judge": {"judge_score": "Float64", "judge_variance": "Float64"},
+    "judge": {
+        "judge_score": "Float64",
+        "judge_variance": "Float64",
+        "judge_scores": "List[Float64]",
+    },
     "oracle_slice": {"oracle_selected": "Boolean", "label_propensity": "Float64"},
     "oracle": {"oracle_label": "Float64"},
     "target_policy": {

@@ -29,7 +29,10 @@ from cje.results.result import EstimationResult
 __all__ = ["JUDGED", "estimate_direct", "judged_file", "judged_rows", "waiting_for_labels"]
 
 JUDGED = "judged.parquet"
-_KEPT = ("prompt_id", "draw_idx", "judge_score", "judge_variance", "error", "context", "response")
+_KEPT = (
+    "prompt_id", "draw_idx", "judge_score", "judge_variance", "judge_scores", "error", "context",
+    "response",
+)  # fmt: skip
 _LABELS = ("oracle_label", "label_propensity", "oracle_selected")
 
 
@@ -63,9 +66,20 @@ def judged_rows(judged: Mapping[str, RowStream], config: PipelineConfig) -> pl.D
                 else pl.Series("label_propensity", propensity),
                 pl.col("context").alias("prompt"),
                 pl.col("response"),
+                *_each_judge(config),
             )
         )
     return pl.concat(parts)
+
+
+def _each_judge(config: PipelineConfig) -> list[pl.Expr]:
+    """One column per judge, where several have scored."""
+    if len(config.judges) == 1:
+        return []
+    return [
+        pl.col("judge_scores").list.get(i).alias(f"score_{judge.name}")
+        for i, judge in enumerate(config.judges)
+    ]
 
 
 def judged_file(table: pl.DataFrame) -> bytes:

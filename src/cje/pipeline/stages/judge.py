@@ -1,7 +1,8 @@
-"""Stage 3: the judge scores every response, several times where asked to."""
+"""Stage 3: the judges score every response, several times where asked to."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,38 +27,41 @@ def judge_of(config: JudgeConfig) -> Judge:
 
 
 class JudgeStage(CallStage):
-    """`n_repeats` independent calls for each response, combined into a mean and a variance.
+    """Every judge's `n_repeats` independent calls for each response, as a mean and a variance.
 
-    The row's prompt and draw are part of the key, so that two rows with the same text are judged
-    twice: their judge errors stay independent.
+    Several judges count equally: the score is the mean of their means, whose variance is the sum of
+    theirs over the squared number of judges. The row's prompt and draw are part of the key, so that
+    two rows with the same text are judged twice: their judge errors stay independent.
     """
 
     name = "judge"
+    version = 2
     inputs = ("prompt_id", "draw_idx", "context", "response", "error")
 
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
-        judge = judge_of(config.judge)
+        self._judges = [judge_of(judge) for judge in config.judges]
+        self._recipes = tuple(
+            self._recipe(judge, place, part)
+            for judge, (place, part) in zip(self._judges, config.judge_places(), strict=True)
+        )
 
+    def _recipe(self, judge: Judge, place: str, part: JudgeConfig) -> Recipe:
         async def ask(request: Request, seed: int) -> Answer:
             return await judge.ajudge(*request.texts, seed=seed)
 
-        self._judge = judge
-        self._recipe = self.make_recipe(
-            judge.identity(),
-            judge.provider,
-            ask,
-            model=config.judge.model,
-            max_tokens=config.judge.max_tokens,
-            place="judge",
-        )
+        return self.make_recipe(
+            judge.identity(), judge.provider, ask,
+            model=part.model, max_tokens=part.max_tokens, place=place,
+        )  # fmt: skip
 
     @property
     def recipes(self) -> Sequence[Recipe]:
-        return (self._recipe,)
+        return self._recipes
 
     def settings(self) -> Mapping[str, Any]:
-        return {"judge": self._judge.identity(), "n_repeats": self._judge.n_repeats}
+        each = [{"judge": j.identity(), "n_repeats": j.n_repeats} for j in self._judges]
+        return {"judges": each}
 
     def requests(self, row: Row) -> list[Request]:
         if row["error"] is not None:
@@ -65,27 +69,39 @@ class JudgeStage(CallStage):
         texts = (row["context"], row["response"])
         return [
             Request(
-                self._recipe,
-                self._recipe.keys.key(*texts, row["prompt_id"], row["draw_idx"], repeat),
+                recipe,
+                recipe.keys.key(*texts, row["prompt_id"], row["draw_idx"], repeat),
                 texts,
             )
-            for repeat in range(self._judge.n_repeats)
+            for judge, recipe in zip(self._judges, self._recipes, strict=True)
+            for repeat in range(judge.n_repeats)
         ]
 
     def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
-        row = {**row, "judge_score": None, "judge_variance": None}
+        row = {**row, "judge_score": None, "judge_variance": None, "judge_scores": None}
+        if not outcomes:
+            return row
         verdicts = []
         for outcome in outcomes:
             if outcome.answer is None:
                 return self.failed(row, outcome)
             verdicts.append(Verdict.from_json(outcome.answer))
-        if verdicts:
-            score = self._judge.combine(verdicts).score
-            row |= {"judge_score": float(score.mean), "judge_variance": float(score.variance)}
-        return row
+        means, variances = [], []
+        for judge in self._judges:
+            own, verdicts = verdicts[: judge.n_repeats], verdicts[judge.n_repeats :]
+            score = judge.combine(own).score
+            means.append(float(score.mean))
+            variances.append(float(score.variance))
+        n = len(means)
+        return row | {
+            "judge_score": math.fsum(means) / n,
+            "judge_variance": math.fsum(variances) / n**2,
+            "judge_scores": means,
+        }
 
     def expected_calls(self, n_rows: int) -> int:
-        return n_rows * self._judge.n_repeats
+        return n_rows * sum(judge.n_repeats for judge in self._judges)
 
     async def close(self) -> None:
-        await self._judge.aclose()
+        for judge in self._judges:
+            await judge.aclose()
