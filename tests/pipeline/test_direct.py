@@ -184,7 +184,8 @@ def test_several_judges_count_equally_and_are_kept_apart(tmp_path: Path) -> None
     mean = (rows["score_strict"] + rows["score_kind"]) / 2
     assert rows["judge_score"].to_list() == pytest.approx(mean.to_list(), abs=1e-12)
     assert (rows["score_strict"] != rows["score_kind"]).sum() > 100
-    assert len(result.first.policies) == 3
+    again = analyze_dataset(config.work_dir / "result" / "judged.parquet", estimator="direct")
+    assert again.policies == result.first.policies
     assert [stage.calls for stage in plan.stages if stage.stage.startswith("judge")] == [200] * 3
     with pytest.raises(CJEError, match="names of their own"):
         load_config(write_config(tmp_path, settings, more_judges=[{**kind, "name": "strict"}]))

@@ -117,3 +117,31 @@ def test_twenty_equal_failures_end_the_run_with_cause_and_line(tmp_path: Path) -
         CJEPipeline(config).run()
     line = (tmp_path / "config.yaml").read_text().splitlines().index("oracle_config:") + 1
     assert f"oracle_config (config.yaml, line {line})" in str(found.value)
+
+
+def test_texts_scored_otherwise_than_written_are_found_where_the_end_is_not_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.server.routes import Routes
+
+    original = Routes._completions
+
+    def without_end(self: Routes, body: dict[str, Any], fault: str | None) -> dict[str, Any]:
+        answer = original(self, body, fault)
+        block = answer["choices"][0]["logprobs"]
+        if not body.get("echo") and block:
+            ended = block["tokens"][-1:] == ["</s>"]
+            block["tokens"] = block["tokens"][: -1 if ended else None]
+            values = block["token_logprobs"][: -1 if ended else None]
+            block["token_logprobs"] = [value - 1.0 for value in values]
+        return answer
+
+    monkeypatch.setattr(Routes, "_completions", without_end)
+    write_prompts(tmp_path, 60)
+    with TestServer() as server:
+        settings = server_settings(server.base_url)
+        settings["logging_policy"]["max_tokens"] = 60
+        settings["target_policies"] = settings["target_policies"][:1]
+        config = load_config(write_config(tmp_path, settings))
+        with pytest.raises(CJEError, match="log-probs cannot be right"):
+            CJEPipeline(config).run()

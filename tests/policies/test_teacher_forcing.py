@@ -606,3 +606,16 @@ def test_logged_ids_of_many_responses_cost_one_call_each() -> None:
         run_sync(runner.aclose())
         assert server.app.by_path["/v1/completions"] == 12
         assert server.app.by_path["/tokenize"] == 1  # the end token, once
+
+
+@pytest.mark.parametrize("quirk", ["openai", "vllm"])
+def test_the_end_of_a_response_is_known_apart_from_its_text(quirk: str) -> None:
+    with TestServer(quirk=quirk) as server:
+        runner = _runner(server, quirk)
+        whole = run_sync(runner.alog_prob(ASK, ANSWER))
+        cut = run_sync(runner.alog_prob(ASK, ANSWER, complete=False))
+        run_sync(runner.aclose())
+    assert whole.end is not None
+    assert whole.value - whole.end == pytest.approx(cut.value, abs=1e-12)
+    assert cut.end is None
+    assert LogProb.from_json(whole.to_json()) == whole

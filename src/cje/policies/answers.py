@@ -98,12 +98,16 @@ class LogProb:
         How the response's first token was found: from logged ``token_ids``, by character
         ``offsets``, by token ``prefix``; ``inside_token`` when a token spans the boundary and the
         sum starts at that token; ``exact`` for a model in this process.
+    end : float or None
+        The part of `value` that belongs to the end of the response (EOS), where it is known. Some
+        servers leave it out of the log-probs that they give while writing.
     """
 
     value: float
     n_tokens: int
     boundary: Boundary = "exact"
     usage: Usage = field(default_factory=Usage)
+    end: float | None = None
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value) or self.value > 0.0:
@@ -117,10 +121,12 @@ class LogProb:
             "n_tokens": self.n_tokens,
             "boundary": self.boundary,
             "usage": self.usage.to_json(),
+            "end": self.end,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, JSON]) -> LogProb:
         return cls(
-            data["value"], data["n_tokens"], data["boundary"], Usage.from_json(data["usage"])
-        )
+            data["value"], data["n_tokens"], data["boundary"], Usage.from_json(data["usage"]),
+            data.get("end"),
+        )  # fmt: skip

@@ -179,7 +179,7 @@ class APIPolicyRunner:
         if token_ids is not None and event.by_ids:
             scored = await scorer.ids(form, prompt, response, token_ids, event.end)
             if scored is not None:
-                return scorer.log_prob(scored)
+                return scorer.log_prob(scored, event.end)
             if event.ending == "given":
                 raise BadOutputError(
                     "the response ends with a token that only its ids hold, and the server does "
@@ -187,7 +187,8 @@ class APIPolicyRunner:
                 )  # fmt: skip
         if form != "llama_server":  # it is told to write plain text
             refuse_control_text(self.config, response)
-        return scorer.log_prob(await scorer.text(form, prompt, response, event.end))
+        scored = await scorer.text(form, prompt, response, event.end)
+        return scorer.log_prob(scored, event.end)
 
     def log_prob(self, context: str, response: str) -> float:
         """`alog_prob` for synchronous code."""

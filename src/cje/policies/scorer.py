@@ -175,12 +175,19 @@ class Scorer:
 
     # the sum --------------------------------------------------------------------------------------
 
-    def log_prob(self, scored: Scored) -> LogProb:
-        """The response's log-prob, or a `BadOutputError`."""
+    def log_prob(self, scored: Scored, eos: str = "") -> LogProb:
+        """The response's log-prob, its end's apart where it can be told, or a `BadOutputError`."""
         refuse_inside_token(self.config, scored.span)
         span, tokens = scored.span, scored.tokens
         value = sum_span(tokens, span)
-        return LogProb(value, span.stop - span.start, span.boundary, _usage(scored.answer, tokens))
+        usage = _usage(scored.answer, tokens)
+        return LogProb(value, span.stop - span.start, span.boundary, usage, _end(scored, eos))
+
+
+def _end(scored: Scored, eos: str) -> float | None:
+    """The log-prob of the end: of one last token that is written as the end, or as nothing."""
+    last = scored.tokens[scored.span.stop - 1]
+    return last.logprob if eos and last.text in (eos, "") else None
 
 
 def _common(some: Sequence[int], others: Sequence[int]) -> int:

@@ -48,6 +48,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
         "logp_target_all": "List[Float64]",
         "logp_replicate": "Float64",
         "inside_token": "Int64",
+        "logp_end": "Float64",
     },
     "calibration": {"reward": "Float64"},
 }

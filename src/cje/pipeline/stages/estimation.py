@@ -145,7 +145,9 @@ def describe_run(config: PipelineConfig) -> dict[str, str]:
         return section.provider if same else f"{section.provider} {section.model}"
 
     words = {
-        "judge": f"{model(config.judge)}, {config.judge.n_repeats} answers a response",
+        "judge": "; ".join(
+            f"{model(judge)}, {judge.repeats} answers per response" for judge in config.judges
+        ),
         "target policies": ", ".join(f"{p.name} ({model(p)})" for p in config.target_policies),
         "seed of the run": str(config.seed),
     }
@@ -168,7 +170,7 @@ def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> li
     )
     frame = rows.columns(
         "logp_given", "logp_generated", "generated_eos", "complete", "n_tokens", "logp_logging",
-        "logp_replicate", "logp_target_all", "inside_token", "error",
+        "logp_replicate", "logp_target_all", "inside_token", "logp_end", "error",
     ).filter(pl.col("error").is_null())  # fmt: skip
     inside = inside_token_canary(frame["inside_token"])
     found += [] if inside is None else [inside]
@@ -190,16 +192,11 @@ def _rescoring(frame: pl.DataFrame, config: PipelineConfig) -> list[Finding | No
     given = frame.filter(pl.col("logp_given").is_not_null())
     if len(given):
         found.append(self_ratio_canary(given["logp_given"], given["logp_logging"]))
-    made = frame.filter(
-        pl.col("logp_generated").is_not_null()
-        & (pl.col("generated_eos") == (pl.col("complete") & _scores_eos(config)))
-    )
+    made = _generated_again(frame, config)
     if len(made):
-        found.append(self_ratio_canary(made["logp_generated"], made["logp_logging"]))
+        found.append(self_ratio_canary(made["logp_generated"], made["again"]))
         found.append(
-            generated_vs_rescored_canary(
-                made["logp_generated"], made["logp_logging"], made["n_tokens"]
-            )
+            generated_vs_rescored_canary(made["logp_generated"], made["again"], made["n_tokens"])
         )
     twice = frame.filter(pl.col("logp_replicate").is_not_null())
     if len(twice):
@@ -209,6 +206,23 @@ def _rescoring(frame: pl.DataFrame, config: PipelineConfig) -> list[Finding | No
         ratios = (targets - frame["logp_logging"].to_numpy()[:, None]).ravel()
         found.append(scoring_noise_canary(pairs, ratios))
     return found
+
+
+def _generated_again(frame: pl.DataFrame, config: PipelineConfig) -> pl.DataFrame:
+    """Generated rows with the score (``again``) of what their log-prob counts.
+
+    A server that leaves the end out of what it reports while writing is compared without the end.
+    """
+    scored_end = pl.col("complete") & _scores_eos(config)
+    again = (
+        pl.when(pl.col("generated_eos") == scored_end)
+        .then(pl.col("logp_logging"))
+        .when(scored_end & ~pl.col("generated_eos"))
+        .then(pl.col("logp_logging") - pl.col("logp_end"))
+    )
+    return frame.with_columns(again.alias("again")).filter(
+        pl.col("logp_generated").is_not_null() & pl.col("again").is_not_null()
+    )
 
 
 def _scores_eos(config: PipelineConfig) -> bool:

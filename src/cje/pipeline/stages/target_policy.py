@@ -40,7 +40,7 @@ class TeacherForcing(CallStage):
     """
 
     name = "target_policy"
-    version = 2
+    version = 3
     inputs = (
         "row_id", "context", "response", "token_ids", "complete", "ending", "end_text", "error",
     )  # fmt: skip
@@ -109,7 +109,7 @@ class TeacherForcing(CallStage):
 
     def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
         row = {**row, "logp_logging": None, "logp_target_all": None, "logp_replicate": None,
-               "inside_token": None}  # fmt: skip
+               "inside_token": None, "logp_end": None}  # fmt: skip
         if not outcomes:
             return row
         values = []
@@ -121,6 +121,8 @@ class TeacherForcing(CallStage):
             inside += outcome.answer["boundary"] == "inside_token"
         if row["row_id"] < self._replicates:
             row["logp_replicate"] = values.pop()
+        if self._rescore and outcomes[0].answer is not None:
+            row["logp_end"] = outcomes[0].answer.get("end")
         logging = values.pop(0) if self._rescore else _given(row)
         if logging is None:
             reason = "the row has no log-prob under the logging policy"
