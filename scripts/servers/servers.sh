@@ -38,7 +38,7 @@ P
   [ -n "${RECORD:-}" ] && { mkdir -p tests/fixtures/servers; record=(--record "tests/fixtures/servers/$row.json"); }
   "$python" scripts/servers/conformance.py --name "$name" --provider "$provider" --model "$model" \
     --url "http://127.0.0.1:$port/v1" --truth "$venvs/truth-$truth.json" --out "$rows/$row.json" "${record[@]}"
-  [ -n "${PIPELINE:-}" ] && "$python" scripts/servers/whole_run.py "http://127.0.0.1:$port/v1" "$provider" "$model" "$rows/$row.json"
+  "$python" scripts/servers/whole_run.py "http://127.0.0.1:$port/v1" "$provider" "$model" "$rows/$row.json"
   kill $server; wait $server 2>/dev/null
 }
 

@@ -16,19 +16,21 @@ over all tokens of all responses. "By ids" are responses sent with their token i
 "Written" compares log-probs given while writing with those of scoring again; where a server gives
 no ids, a text that the model wrote in other tokens than its tokeniser's is scored in the latter.
 The bare loop makes the same single calls with `AsyncOpenAI`, 8 at once, on ASCII responses; the
-machine had 2 cores and other work, so the two columns can differ by chance.
+machine had 2 cores and other work, so the two columns can differ by chance. "Whole run" is
+`cje run` on 40 prompts through a proxy that spoils one request in nine (reset, 503, a body cut
+short) with `kill -9` in between, against an undisturbed run: largest difference of a log-prob.
 
 """
 COLUMNS = (
     "server", "form", "scored", "largest error", "error rows", "by ids", "written", "scores/s",
-    "bare loop",
+    "bare loop", "whole run",
 )  # fmt: skip
 
 
 def row(found: dict[str, Any]) -> str:
     """One line of the table."""
     if found.get("form") is None:
-        return f"| {found['name']} | cannot score: {found['evidence']} |" + " |" * 7
+        return f"| {found['name']} | cannot score: {found['evidence']} |" + " |" * 8
     worst = max(found["max_error"].values(), default=0.0)
     lost = "; ".join(f"{k} ({n})" for k, n in found["refused"].items()) or "none"
     made, ids = found["generated"], found["by_ids"]
@@ -38,7 +40,7 @@ def row(found: dict[str, Any]) -> str:
         found["name"], found["form"], f"{found['scored']} of {total}", f"{worst:.1e}", lost,
         "; ".join(f"{k} ({n})" for k, n in ids["boundaries"].items()) + _gap(ids["max_gap"]),
         f"{made['compared']} texts" + _gap(made["max_gap"]), f"{found['calls_per_s']:.0f}",
-        "no such call" if bare is None else f"{bare:.0f}",
+        "no such call" if bare is None else f"{bare:.0f}", found.get("whole_run", "-"),
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
