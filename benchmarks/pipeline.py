@@ -3,6 +3,7 @@
 * Overhead: the judge stage (keys, store, retries, template, parsing, chunks, progress) against a
   bare `AsyncOpenAI` loop that sends the same requests at the same concurrency to a server that
   answers at once. Interleaved rounds, median of the quotients.
+* Scoring: the stage that scores logged responses, against the same single calls in a bare loop.
 * Memory: a million logged rows through all stages, peak of resident memory.
 * Resume: planning the million-call run, as it is (chunks there) and with the judge's outputs lost
   (every row's key is made again and looked up), against reading all keys from SQLite.
@@ -18,6 +19,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,7 @@ from cje.pipeline.local import LocalExecutor
 from cje.pipeline.progress import LineProgress
 from cje.pipeline.stages.base import schema_after
 from cje.pipeline.stages.judge import JudgeStage
+from cje.pipeline.stages.target_policy import TeacherForcing
 from cje.pipeline.store import CallStore
 from cje.pipeline.work_plan import make_plan
 
@@ -37,7 +41,8 @@ CONCURRENCY = 32
 
 def run(quick: bool) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        rows = [_overhead(Path(folder), 400 if quick else 1500, 3 if quick else 7)]
+        n, repeats = (400, 3) if quick else (1500, 7)
+        rows = [_overhead(Path(folder), n, repeats), _scoring(Path(folder) / "s", n, repeats)]
         rows += _scale(Path(folder) / "scale", 50_000 if quick else 1_000_000)
     show(rows)
     return rows
@@ -46,7 +51,8 @@ def run(quick: bool) -> list[dict[str, Any]]:
 # -- overhead -------------------------------------------------------------------------------------
 
 
-def _overhead(folder: Path, n: int, repeats: int) -> dict[str, Any]:
+@contextmanager
+def _instant_server() -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.workers.instant_server"],
         stdout=subprocess.PIPE,
@@ -54,7 +60,14 @@ def _overhead(folder: Path, n: int, repeats: int) -> dict[str, Any]:
     )
     try:
         assert server.stdout is not None
-        url = server.stdout.readline().strip()
+        yield server.stdout.readline().strip()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _overhead(folder: Path, n: int, repeats: int) -> dict[str, Any]:
+    with _instant_server() as url:
         judge = {
             "provider": "openai-compatible", "base_url": url, "model": "judge",
             "variance": "none", "template": "rubric_score",
@@ -68,13 +81,91 @@ def _overhead(folder: Path, n: int, repeats: int) -> dict[str, Any]:
             },
             repeats,
         )
-    finally:
-        server.terminate()
-        server.wait()
     value = ratio(seconds, "pipeline", "bare")
     calls = n / sorted(seconds["pipeline"])[len(seconds["pipeline"]) // 2]
     note = f"{n} calls, {CONCURRENCY} at once, {calls:.0f} calls/s with the pipeline"
     return row("judge stage / bare AsyncOpenAI loop", value, 1.25, note)
+
+
+def _scoring(folder: Path, n: int, repeats: int) -> dict[str, Any]:
+    with _instant_server() as url:
+        policy = {
+            "name": "t", "provider": "openai-compatible", "base_url": url, "model": "m",
+            "scoring": "echo1", "template": "chatml",
+        }  # fmt: skip
+        texts = [(f"{i}. How do I change my password?", f" Reset link {i}.") for i in range(n)]
+        rounds = itertools.count()
+        seconds = interleaved(
+            {
+                "bare": lambda: asyncio.run(_bare_scores(url, texts)),
+                "pipeline": lambda: _score_stage(folder / f"round{next(rounds)}", policy, texts),
+            },
+            repeats,
+        )
+    value = ratio(seconds, "pipeline", "bare")
+    calls = n / sorted(seconds["pipeline"])[len(seconds["pipeline"]) // 2]
+    note = f"{n} single calls, {CONCURRENCY} at once, {calls:.0f} scores/s with the pipeline"
+    return row("scoring stage / bare AsyncOpenAI loop", value, 1 / 0.85, note)
+
+
+async def _bare_scores(url: str, texts: list[tuple[str, str]]) -> None:
+    """What a user would write to score a response: one call, and a sum over its tokens."""
+    from openai import AsyncOpenAI
+
+    places = asyncio.Semaphore(CONCURRENCY)
+    async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+
+        async def one(context: str, response: str) -> float:
+            prompt = f"<|im_start|>user\n{context}<|im_end|>\n<|im_start|>assistant\n"
+            async with places:
+                answer = await client.completions.create(
+                    model="m", prompt=f"{prompt}{response}<|im_end|>", echo=True, logprobs=1,
+                    max_tokens=1, temperature=1.0, top_p=1.0,
+                )  # fmt: skip
+            block = answer.choices[0].logprobs
+            assert block is not None
+            at, total = 0, 0.0
+            for token, value in zip(block.tokens or (), block.token_logprobs or (), strict=True):
+                total += value if at >= len(prompt) and value is not None else 0.0
+                at += len(token)
+            return total
+
+        scores = await asyncio.gather(*(one(*text) for text in texts))
+    assert len(scores) == len(texts)
+
+
+def _score_stage(folder: Path, policy: dict[str, Any], texts: list[tuple[str, str]]) -> None:
+    """The scoring stage of a fresh run, from rows on disk to rows on disk."""
+    config = PipelineConfig.model_validate(
+        {
+            "work_dir": str(folder),
+            "dataset": {"path": "none", "response_field": "r", "logprob_field": "l"},
+            "judge": {"provider": "offline"},
+            "target_policies": [policy],
+            "limits": {"default": {"max_concurrency": CONCURRENCY}},
+        }
+    )
+    store = CallStore(folder / "store.sqlite")
+    schema = schema_after("oracle")
+    given = [
+        dict.fromkeys(schema) | {
+            "row_id": i, "prompt_id": str(i), "draw_idx": 0, "context": c, "response": r,
+            "logp_given": -3.0, "complete": True, "ending": "eos",
+        }
+        for i, (c, r) in enumerate(texts)
+    ]  # fmt: skip
+    parts = [given[at : at + 1000] for at in range(0, len(given), 1000)]
+    chunks = tuple(
+        write_chunk(folder, store, "oracle", f"{i:02x}", part, schema)
+        for i, part in enumerate(parts)
+    )
+    progress = LineProgress(io.StringIO())
+    progress.start("target_policy", len(given))
+    executor = LocalExecutor(config, folder, store, progress.update)
+    made = executor.run_stage(TeacherForcing(config), RowStream(folder, "oracle", chunks))
+    assert sum(chunk.rows - chunk.errors for chunk in made) == len(texts)
+    executor.close()
+    store.close()
 
 
 async def _bare(url: str, judge: dict[str, Any], texts: list[tuple[str, str]]) -> None:

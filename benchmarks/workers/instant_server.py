@@ -1,9 +1,13 @@
-"""An HTTP server that answers every POST at once with one judge's verdict; prints its base URL."""
+"""An HTTP server that answers at once; prints its base URL.
+
+A completion gets its prompt's words with log-probs, everything else one judge's verdict.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from typing import Any
 
@@ -20,9 +24,21 @@ BODY = json.dumps(
         "usage": {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105},
     }
 ).encode()  # fmt: skip
-ANSWER = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(BODY)
-) + BODY
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+ANSWER = HEAD % len(BODY) + BODY
+
+
+def _echo(request: bytes) -> bytes:
+    """The words of a prompt, each with a log-prob, and one word more."""
+    prompt = json.loads(request)["prompt"]
+    tokens = [*re.findall(r"\s*\S+|\s+$", prompt), " x"]
+    block = {"tokens": tokens, "token_logprobs": [None] + [-1.5] * (len(tokens) - 1)}
+    choice = {"index": 0, "text": f"{prompt} x", "finish_reason": "length", "logprobs": block}
+    usage = {"prompt_tokens": len(tokens) - 1, "completion_tokens": 1, "total_tokens": len(tokens)}
+    answer = {"id": "0", "object": "text_completion", "created": 0, "model": "m",
+              "choices": [choice], "usage": usage}  # fmt: skip
+    body = json.dumps(answer).encode()
+    return HEAD % len(body) + body
 
 
 class Connection(asyncio.Protocol):
@@ -40,7 +56,8 @@ class Connection(asyncio.Protocol):
         length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         if len(rest) >= length:
             self.buffer = rest[length:]
-            self.transport.write(ANSWER)
+            completion = head.startswith(b"POST /v1/completions")
+            self.transport.write(_echo(rest[:length]) if completion else ANSWER)
 
 
 async def main() -> None:
