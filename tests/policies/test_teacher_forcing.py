@@ -619,3 +619,11 @@ def test_the_end_of_a_response_is_known_apart_from_its_text(quirk: str) -> None:
     assert whole.value - whole.end == pytest.approx(cut.value, abs=1e-12)
     assert cut.end is None
     assert LogProb.from_json(whole.to_json()) == whole
+
+
+def test_a_model_that_the_server_does_not_have_is_named_as_the_cause() -> None:
+    with TestServer() as server:
+        runner = _runner(server, model="missing-model")
+        with pytest.raises(FatalError, match=r"asked to write: .*missing-model does not exist"):
+            runner.log_prob(ASK, ANSWER)
+        run_sync(runner.aclose())

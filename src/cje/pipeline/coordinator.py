@@ -44,13 +44,7 @@ from cje.pipeline.stages.calibration import (
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
 from cje.pipeline.stages.control_text import control_text_findings
 from cje.pipeline.stages.dataset import dataset_chunks, dataset_fingerprint, read_rows
-from cje.pipeline.stages.direct import (
-    JUDGED,
-    estimate_direct,
-    judged_file,
-    judged_rows,
-    waiting_for_labels,
-)
+from cje.pipeline.stages.direct import estimate_direct, write_rows_to_label
 from cje.pipeline.stages.estimation import PipelineResult, estimate
 from cje.pipeline.stages.estimators import check_estimators, configured_estimators
 from cje.pipeline.stages.judge import JudgeStage
@@ -163,13 +157,8 @@ class CJEPipeline:
         return self._run_stage("estimation", self._estimate_direct, judged)
 
     def _estimate_direct(self, judged: dict[str, RowStream]) -> PipelineResult:
-        oracle = self.config.oracle_config
-        if self.config.labels_from_file and oracle is not None and oracle.path is not None:
-            # Written first: whoever labels needs the rows.
-            path = self.work_dir / "result" / JUDGED
-            write_atomically(path, judged_file(judged_rows(judged, self.config)))
-            if not oracle.path.is_file():
-                raise waiting_for_labels(oracle, path)
+        if self.config.labels_from_file:
+            write_rows_to_label(judged, self.config, self.work_dir)
         return self._write(estimate_direct(judged, self.config, self._findings))
 
     def _write(self, result: PipelineResult) -> PipelineResult:

@@ -104,12 +104,12 @@ class Capability:
 
 async def probe(runner: APIPolicyRunner) -> Capability:
     """Try the forms in the order that suits the provider; keep the first that proves right."""
-    samples = await _samples(runner)
+    samples, why = await _samples(runner)
     evidence: list[str] = []
     first = _FIRST.get(runner.config.provider, ())
     for form in (*first, *(f for f in _FORMS if f not in first)):
         try:
-            warnings = await _try_form(runner, form, samples)
+            warnings = await _try_form(runner, form, samples, why)
         except ModelCallError as error:
             if not _says_no(error, answered=bool(samples)):
                 raise
@@ -148,8 +148,8 @@ class _Written:
     n_tokens: int
 
 
-async def _samples(runner: APIPolicyRunner) -> list[_Written]:
-    """One text the model has written with log-probs, from the first prompt that gives one."""
+async def _samples(runner: APIPolicyRunner) -> tuple[list[_Written], str]:
+    """One text the model has written with log-probs, or why there is none."""
     for seed in _SEEDS:
         for context in _CONTEXTS:
             try:
@@ -157,10 +157,10 @@ async def _samples(runner: APIPolicyRunner) -> list[_Written]:
             except (FatalError, BadOutputError) as error:
                 if isinstance(error, FatalError) and error.status in (401, 403):
                     raise
-                return []  # it does not write, and so nothing can be compared
+                return [], f" (asked to write: {error.what})"
             if sample is not None:
-                return [sample]
-    return []
+                return [sample], ""
+    return [], ""
 
 
 async def _written(runner: APIPolicyRunner, context: str, seed: int) -> _Written | None:
@@ -180,7 +180,7 @@ async def _written(runner: APIPolicyRunner, context: str, seed: int) -> _Written
 
 
 async def _try_form(
-    runner: APIPolicyRunner, form: ScoringForm, samples: Sequence[_Written]
+    runner: APIPolicyRunner, form: ScoringForm, samples: Sequence[_Written], why: str
 ) -> list[str]:
     """Warnings of a form that works; raises where it does not."""
     warnings: list[str] = []
@@ -203,7 +203,7 @@ async def _try_form(
     if not samples:
         raise BadOutputError(
             "the server gave no text with log-probs to compare its scores with: a shift by one "
-            "token would go unnoticed",
+            f"token would go unnoticed{why}",
             reason="not_comparable",
         )
     return warnings + await _try_texts(runner, form)

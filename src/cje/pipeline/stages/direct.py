@@ -22,11 +22,12 @@ from cje.findings import Finding
 from cje.findings.running import ERROR_ROWS
 from cje.pipeline.chunks import RowStream, parquet_bytes
 from cje.pipeline.config import OracleConfig, PipelineConfig
+from cje.pipeline.disk import write_atomically
 from cje.pipeline.stages.columns import oracle_scale, require_rows, slice_propensity
 from cje.pipeline.stages.estimation import PipelineResult, describe_run
 from cje.results.result import EstimationResult
 
-__all__ = ["JUDGED", "estimate_direct", "judged_file", "judged_rows", "waiting_for_labels"]
+__all__ = ["estimate_direct", "judged_file", "judged_rows", "write_rows_to_label"]
 
 JUDGED = "judged.parquet"
 _KEPT = (
@@ -111,14 +112,28 @@ def estimate_direct(
     )  # fmt: skip
 
 
-def waiting_for_labels(oracle: OracleConfig, judged: Path) -> CJEError:
-    """What to do where the rows are judged and their labels do not exist yet."""
+def write_rows_to_label(
+    judged: Mapping[str, RowStream], config: PipelineConfig, work_dir: Path
+) -> None:
+    """Write the judged rows for those who label them.
+
+    Raises
+    ------
+    CJEError
+        If the file of labels does not exist yet; it says how to make it.
+    """
+    oracle = config.oracle_config
+    assert oracle is not None  # `labels_from_file` says so
+    path = work_dir / "result" / JUDGED
+    write_atomically(path, judged_file(judged_rows(judged, config)))
+    if oracle.path is not None and oracle.path.is_file():
+        return
     way = {
-        "page": f"cje label {judged} --labels {oracle.path}",
+        "page": f"cje label {path} --labels {oracle.path}",
         "csv": f"write the columns policy, {oracle.id_column}, {oracle.label_column}",
     }[oracle.source]
-    return CJEError(
-        f"the judged rows wait for labels: {oracle.path} does not exist", where=str(judged),
+    raise CJEError(
+        f"the judged rows wait for labels: {oracle.path} does not exist", where=str(path),
         hint=f"{way}; then run the same command again: no call is repeated",
     )  # fmt: skip
 
