@@ -74,7 +74,7 @@ FUZZ_TARGETS := $(wildcard tests/robustness/test_fuzz_*.py) tests/data/test_fuzz
 fuzz: $(VENV)/.test ## attacks on every public entry point, on a new seed (printed): MINUTES=30, SEED= to repeat
 	$(BIN)/python scripts/fuzz.py --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED),) $(FUZZ_TARGETS)
 
-servers: $(VENV)/.test ## scoring through real servers (vLLM, transformers serve) beside exact log-probs: benchmarks/servers.md
+servers: $(VENV)/.test ## real servers (vLLM, llama-cpp-python, llama-server, transformers serve) beside exact log-probs: benchmarks/servers.md; RECORD=1 renews the tests' recordings
 	@bash scripts/servers/servers.sh $(BIN)/python
 
 docs: $(VENV)/.test ## the documentation site, strict
