@@ -101,6 +101,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "cje.cli.main", "run", str(folder / "config.yaml"), "--quiet"],
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -137,8 +138,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as place:
         calm = prepare(Path(place) / "calm", url, provider, model)
-        if start(calm).wait() != 0:
-            found["whole_run"] = "the calm run failed"
+        run = start(calm)
+        said = run.communicate()[1].decode(errors="replace")
+        if run.returncode != 0:
+            # A server that gives no ids, and a tiny model that writes odd tokens: rightly refused.
+            found["whole_run"] = f"refused: {said.strip().splitlines()[-1]}"
         else:
             proxy = Proxy(url)
             hard = prepare(

@@ -145,3 +145,30 @@ def test_texts_scored_otherwise_than_written_are_found_where_the_end_is_not_repo
         config = load_config(write_config(tmp_path, settings))
         with pytest.raises(CJEError, match="log-probs cannot be right"):
             CJEPipeline(config).run()
+
+
+def test_a_text_written_in_unusual_tokens_is_an_error_row_where_a_server_gives_no_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.server.routes import Routes
+
+    original = Routes._completions
+
+    def unusual(self: Routes, body: dict[str, Any], fault: str | None) -> dict[str, Any]:
+        answer = original(self, body, fault)
+        block = answer["choices"][0]["logprobs"]
+        if not body.get("echo") and block["tokens"] and "7. " in str(body["prompt"]):
+            first, value = block["tokens"][0], block["token_logprobs"][0]
+            block["tokens"] = [first[:2], first[2:], *block["tokens"][1:]]
+            block["token_logprobs"] = [value - 2.0, -2.0, *block["token_logprobs"][1:]]
+        return answer
+
+    monkeypatch.setattr(Routes, "_completions", unusual)
+    write_prompts(tmp_path, 60)
+    with TestServer(quirk="llama-cpp") as server:
+        settings = server_settings(server.base_url)
+        settings["logging_policy"]["provider"] = "llama-cpp"
+        settings |= {"max_error_share": 0.2, "oracle_config": ngram_settings()["oracle_config"]}
+        result = CJEPipeline(load_config(write_config(tmp_path, settings))).run()
+    assert result.n_errors == 6  # prompts 7, 17, ..., 57
+    assert not any(finding.code == "generated-vs-rescored" for finding in result.findings)

@@ -119,6 +119,8 @@ class TeacherForcing(CallStage):
                 return self.failed(row, outcome)
             values.append(float(outcome.answer["value"]))
             inside += outcome.answer["boundary"] == "inside_token"
+        if (other := self._other_tokens(row, outcomes[0])) is not None:
+            return self.failed(row, other)
         if row["row_id"] < self._replicates:
             row["logp_replicate"] = values.pop()
         if self._rescore and outcomes[0].answer is not None:
@@ -130,6 +132,26 @@ class TeacherForcing(CallStage):
         return row | {
             "logp_logging": logging, "logp_target_all": values, "inside_token": inside,
         }  # fmt: skip
+
+    def _other_tokens(self, row: Row, logging: Outcome) -> Outcome | None:
+        """Why the score is of other tokens than the sampled ones, where a server gives no ids.
+
+        llama-cpp-python reports each written token but its end, and scores the text in the tokens
+        that its tokeniser makes of it; the number of tokens tells whether those are the sampled.
+        """
+        policy, answer = self.config.logging_policy, logging.answer
+        if not self._rescore or policy is None or policy.provider != "llama-cpp" or answer is None:
+            return None
+        if row["logp_generated"] is None or answer["boundary"] == "inside_token":
+            return None
+        scored = answer["n_tokens"] - (answer.get("end") is not None)
+        if row["token_ids"] is not None or scored == row["n_tokens"]:
+            return None
+        return Outcome(
+            None, "other_tokens",
+            f"the model wrote {row['n_tokens']} tokens, and its tokeniser makes {scored} of the "
+            "text: without token ids from the server the sampled ones cannot be scored",
+        )  # fmt: skip
 
     def expected_calls(self, n_rows: int) -> int:
         return n_rows * len(self._recipes) + min(n_rows, self._replicates)
