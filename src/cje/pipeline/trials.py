@@ -50,10 +50,11 @@ class Trial:
 
 def trials(config: PipelineConfig) -> list[Trial]:
     """The calls worth trying: judge, oracle, and every policy that will write."""
-    made = [_judging("the judge", at, config, judge) for at, judge in config.judge_places()]
+    asked = [("the judge", at, judge) for at, judge in config.judge_places()]
     oracle = config.oracle_config
     if oracle is not None and oracle.judge is not None and oracle.source == "model":
-        made.append(_judging("the oracle", "oracle_config.judge", config, oracle.judge))
+        asked.append(("the oracle", "oracle_config.judge", oracle.judge))
+    made = [_judging(what, at, config, judge) for what, at, judge in asked if not judge.is_local]
     made += [_writing(at, config, policy) for at, policy in config.writers() if not policy.is_local]
     return [trial for trial in made if trial.request.recipe.provider not in IN_PROCESS]
 
