@@ -18,6 +18,7 @@ from cje.cli.reading import (
     PolicyColumn,
     Sheet,
     SkipBadRows,
+    Wide,
     given_source,
     reading_options,
     reads_data,
@@ -61,6 +62,7 @@ def judge(
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
     sheet: Sheet = None,
+    wide: Wide = None,
     judge_scale: JudgeScale = None,
     oracle_scale: OracleScale = None,
     repeats: Annotated[
@@ -87,8 +89,8 @@ def judge(
     identity = _identity(judge_name, template, rubric)
     stale = [] if card is None else _stale(card, identity)
     check_report_path(report)
-    options = reading_options(field, policy_column, label_map, sheet)
-    source = open_sources(given_source(data), None)
+    options = reading_options(field, policy_column, label_map, sheet, wide)
+    source = open_sources(given_source(data), None, sheet)
     found: Dataset | None = read_source(
         source,
         **options,
