@@ -87,6 +87,11 @@ def read_source(source: Any, **reading: Any) -> Dataset | None:
         data = read_source(source, **plain)
         assert data is not None
         return attach_labels(data, stored, path)
+    if is_label_store(source):
+        raise CJEError(
+            "a labels file holds no judge scores", where=str(source),
+            hint="give the data it was made from, and this file as --labels (labels=)",
+        )  # fmt: skip
     if isinstance(source, Dataset):
         raise CJEError(
             "labels cannot be joined to data that were read already",

@@ -88,9 +88,8 @@ def write(result: EstimationResult, path: str | Path | None, *, influence: bool 
             Path(path).write_text(text, encoding="utf-8")
         except OSError as error:
             raise CJEError(
-                "cannot write the result",
+                f"cannot write the result: {error.strerror or error}",
                 where=str(path),
-                value=error,
                 hint="give a file in an existing folder with write permission",
             ) from error
     return text
@@ -102,7 +101,9 @@ def read(source: str | Path) -> EstimationResult:
         try:
             source = Path(source).read_text(encoding="utf-8")
         except OSError as error:
-            raise CJEError("cannot read the result", where=str(source), value=error) from error
+            raise CJEError(
+                f"cannot read the result: {error.strerror or error}", where=str(source)
+            ) from error
         except ValueError as error:  # not text, or not a path
             raise CJEError(
                 "not a saved result: the file is not UTF-8 text",
