@@ -363,7 +363,8 @@ def _stream(
     k = np.arange(1, len(names) + 1)
     alpha = np.asarray(6.0 * (1.0 - level) / (np.pi * k) ** 2, dtype=np.float64)
     low, high = _limits(value, se, df, skewness, alpha, bounds)
-    found: ChangeEvidence = change_evidence(value, se, df, counts=np.maximum(counts, 1), level=level)
+    labels = np.maximum(counts, 1)
+    found: ChangeEvidence = change_evidence(value, se, df, counts=labels, level=level)
     periods = tuple(
         Period(names[i], float(value[i]), float(se[i]), float(low[i]), float(high[i]),
                int(counts[i]))
