@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from cje.analysis.drift import drift
-from cje.analysis.monitor import monitor
+from cje.analysis.monitor import _time_key, monitor
 from cje.cli.main import app
 from cje.errors import CJEError
 from cje.inference import Decision
@@ -220,3 +220,36 @@ def test_the_drift_command_has_the_gates_exit_codes(tmp_path: Path) -> None:
     assert code("old", "old") == 0
     assert code("old", "new") == 1
     assert code("few", "few") == 2
+
+
+def test_monitor_and_drift_take_columns_by_name(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    rng = np.random.default_rng(4)
+    lines = ["qid,day,gpt,human"]
+    for i in range(300):
+        value = rng.random()
+        lines.append(f"q{i},{i // 100},{value:.3f},{value:.3f}")
+    file = tmp_path / "runs.csv"
+    file.write_text("\n".join(lines))
+    columns = ["--field", "prompt_id=qid", "--field", "judge_score=gpt", "--field", "label=human"]
+    run = CliRunner().invoke
+    watched = run(app, ["monitor", str(file), "--time", "day", *columns])
+    assert watched.exit_code == 0, watched.output
+    compared = run(app, ["drift", str(file), str(file), *columns])
+    assert compared.exit_code == 0, compared.output
+    assert "300 rows scored in both" in compared.output
+
+
+def test_a_labels_file_alone_is_refused_with_the_way_to_use_it(tmp_path: Path) -> None:
+    from cje.label.schema import create_file
+
+    create_file(tmp_path / "labels.db").close()
+    with pytest.raises(CJEError, match=r"no judge scores.*--labels"):
+        monitor([tmp_path / "labels.db"])
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_time_that_is_not_a_moment_is_refused(value: str) -> None:
+    with pytest.raises(CJEError, match="a time must be"):
+        _time_key(value, "day")

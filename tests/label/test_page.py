@@ -11,7 +11,7 @@ import pytest
 from cje.label.app import make_app
 from cje.label.guard import MOST_BYTES, is_loopback, served_names
 from cje.label.study import Study
-from tests.label.conftest import CAND, KEYS, PROD, SCORE
+from tests.label.conftest import CAND, KEYS, PROD, SCORE, put
 from tests.label.test_store import path_of
 
 testclient = pytest.importorskip("starlette.testclient")
@@ -183,6 +183,11 @@ def test_a_body_that_is_not_a_json_object_is_refused(client: Client, body: bytes
     assert reply.status_code == 400
 
 
+def test_an_item_number_in_other_digits_is_refused(client: Client) -> None:
+    reply = client.get("/api/item", params={"rater": "alice", "item": "\u00b2"})
+    assert reply.status_code == 400
+
+
 def test_every_response_forbids_scripts_of_others_and_framing(client: Client) -> None:
     for path in ("/", "/r/alice", "/api/study", "/nothing", "/organiser"):
         headers = client.get(path).headers
@@ -268,3 +273,18 @@ def test_side_by_side_answers_give_wins_minus_losses(
     # the answers' mean is 0.5; the estimate also removes what the order happened to change
     assert found["looks"][0]["value"] == pytest.approx(0.5, abs=0.01)
     assert found["decision"]["verdict"] == "PASS"
+
+
+def test_two_labels_of_one_item_are_one_look_and_cost_twice(
+    make: Callable[..., Study], organiser_of: Any
+) -> None:
+    study = make(count=20, overlap=1.0)
+    client = Client(study, organiser_of(study, path_of(study)))
+    for rater in ("alice", "bob"):
+        for k in range(20):
+            item = study.next_item(rater, f"{rater}-tab")
+            put(study.store, rater, item, str(1 + k % 5))
+    found = see(client)
+    assert found["labels"] == 20
+    assert found["cost"] == 80.0
+    assert not any(look["open"] for look in found["looks"])  # 40 answers, but 20 labelled items

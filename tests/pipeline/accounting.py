@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Books", "assert_accounts", "read_books"]
+__all__ = ["Books", "assert_accounts", "attempts_booked", "read_books", "requests_received"]
 
 _FREE = ("/tokenize", "/extras/tokenize")
 
@@ -41,6 +41,17 @@ def read_books(work_dir: Path) -> Books:
     return Books(*row)
 
 
+def requests_received(report: Mapping[str, Any]) -> int:
+    """What a server was asked that costs something."""
+    free = sum(n for path, n in report["by_path"].items() if path in _FREE)
+    return sum(report["calls"].values()) - free
+
+
+def attempts_booked(store: Path) -> int:
+    """Attempts in the books of one store."""
+    return read_books(store.parent).attempts
+
+
 def assert_accounts(
     report: Mapping[str, Any], work_dir: Path, *, in_flight: int = 0, exact: bool = True
 ) -> Books:
@@ -57,8 +68,7 @@ def assert_accounts(
         at most the true tokens (the difference is booked as money, at the most it can be).
     """
     books = read_books(work_dir)
-    free = sum(n for path, n in report["by_path"].items() if path in _FREE)
-    received = sum(report["calls"].values()) - free
+    received = requests_received(report)
     assert 0 <= received - books.attempts <= in_flight, (received, books)
     billed = report["billed"].get("prompt_tokens", 0), report["billed"].get("completion_tokens", 0)
     booked = books.prompt_tokens, books.completion_tokens

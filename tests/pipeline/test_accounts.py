@@ -165,6 +165,7 @@ def test_a_statement_that_always_fails_acknowledges_nothing_it_has_not_kept(
         assert kept == expected, word
 
 
+@pytest.mark.accounts_apart("what was under way when the store failed is bounded in the test")
 def test_a_store_that_fails_anywhere_in_a_run_keeps_the_books(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +277,6 @@ def test_ctrl_c_finishes_and_keeps_the_calls_under_way(tmp_path: Path) -> None:
         assert_accounts(server.report(), work_dir)
 
 
-@pytest.mark.timeout(120)
 def _try_models(path: Path) -> None:
     """The calls before a run, already in its store."""
     config = load_config(path)
@@ -285,6 +285,8 @@ def _try_models(path: Path) -> None:
     store.close()
 
 
+@pytest.mark.timeout(120)
+@pytest.mark.accounts_apart("a second Ctrl-C abandons the calls under way")
 def test_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
     with SubprocessServer() as server:
         settings = server_settings(server.base_url)

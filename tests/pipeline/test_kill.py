@@ -17,6 +17,7 @@ import pytest
 
 from cje.pipeline.config import load_config
 from cje.pipeline.coordinator import CJEPipeline
+from tests.pipeline.accounting import assert_accounts
 from tests.pipeline.scenes import results_of, server_settings, write_config, write_prompts
 from tests.server.running import SubprocessServer
 
@@ -85,6 +86,7 @@ class Forker:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.accounts_apart("what was under way at each kill is bounded in the test")
 def test_twenty_kills_of_a_faulty_run_lose_and_repeat_nothing(tmp_path: Path) -> None:
     calm, hard = tmp_path / "calm", tmp_path / "hard"
     for folder in (calm, hard):
@@ -119,6 +121,8 @@ def test_twenty_kills_of_a_faulty_run_lose_and_repeat_nothing(tmp_path: Path) ->
     assert results_of(hard / "run") == results_of(calm / "run")
     assert json.loads((hard / "run/result/calibrated-ips.json").read_text())
     assert sum(last["struck"].values()) > 0.08 * CALLS
+    # 16 calls under way at each kill, and those answered within the group not yet written.
+    assert_accounts(last, hard / "run", in_flight=48 * KILLS, exact=False)
     # None is repeated: of the calls answered before a kill, exactly those whose answer had not been
     # committed are made again.
     assert snapshots[0][0] < snapshots[-1][0]

@@ -196,6 +196,10 @@ _DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "cells": lambda c: c["metadata"].update(cells=[{"policy": "a"}]),
     "degrees of freedom": lambda c: c["values"]["components"][0].update(df="many"),
     "component": lambda c: c["values"].update(components=[{"kind": "sampling"}]),
+    "counts of text": lambda c: c["metadata"].update(n_rows={"base": "many"}),
+    "label of a curve": lambda c: next(iter(c["curves"].values())).update(x_label=[1]),
+    "diagnostics of the labels": lambda c: c["diagnostics"].update(labelling=True),
+    "diagnostics of the fit": lambda c: c["diagnostics"].update(calibration_fit={"r2": [1]}),
 }
 
 

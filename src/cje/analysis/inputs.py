@@ -75,7 +75,7 @@ def _targets(given: Any, targets: Sequence[str]) -> tuple[str, ...]:
 
 def read_source(source: Any, **reading: Any) -> Dataset | None:
     """Whatever was given as a `Dataset`; None stays None."""
-    if source is None or isinstance(source, Dataset):
+    if source is None or (isinstance(source, Dataset) and reading.get("labels") is None):
         return source
     from cje.data.label_store import attach_labels, is_label_store, read_label_store
     from cje.data.reader import read
@@ -87,6 +87,16 @@ def read_source(source: Any, **reading: Any) -> Dataset | None:
         data = read_source(source, **plain)
         assert data is not None
         return attach_labels(data, stored, path)
+    if is_label_store(source):
+        raise CJEError(
+            "a labels file holds no judge scores", where=str(source),
+            hint="give the data it was made from, and this file as --labels (labels=)",
+        )  # fmt: skip
+    if isinstance(source, Dataset):
+        raise CJEError(
+            "labels cannot be joined to data that were read already",
+            hint="read both at once: cje.data.read(data, labels=...)",
+        )
     if reading.get("labels") is not None:
         reading = reading | _label_table(reading["labels"], reading)
     return read(as_table(source), **reading)

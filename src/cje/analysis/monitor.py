@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -209,9 +210,10 @@ def _periods(values: Sequence[Any], column: str) -> tuple[IntArray, list[str]]:
 def _time_key(value: Any, column: str) -> float | datetime.date:
     text = "" if value is None else str(value).strip()
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return _date(text, value, column)
+    return number if math.isfinite(number) else _date(text, value, column)
 
 
 def _date(text: str, value: Any, column: str) -> datetime.date:
@@ -361,7 +363,8 @@ def _stream(
     k = np.arange(1, len(names) + 1)
     alpha = np.asarray(6.0 * (1.0 - level) / (np.pi * k) ** 2, dtype=np.float64)
     low, high = _limits(value, se, df, skewness, alpha, bounds)
-    found: ChangeEvidence = change_evidence(value, se, df, level=level)
+    labels = np.maximum(counts, 1)
+    found: ChangeEvidence = change_evidence(value, se, df, counts=labels, level=level)
     periods = tuple(
         Period(names[i], float(value[i]), float(se[i]), float(low[i]), float(high[i]),
                int(counts[i]))

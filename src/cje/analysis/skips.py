@@ -13,8 +13,6 @@ from cje.results.result import EstimationResult
 
 __all__ = ["skip_findings"]
 
-_DIFFER = 0.05  # p-value of equal skipping in all policies
-
 
 def skip_findings(
     result: EstimationResult, skips: Mapping[str, int], labels: Mapping[str, int]
@@ -45,7 +43,7 @@ def skip_findings(
             f"({bounds[name][0]:.3g} to {bounds[name][1]:.3g})"
         )
     p = _p_equal([(skips.get(n, 0), labels.get(n, 0)) for n in values])
-    differ = p is not None and p < _DIFFER
+    differ = p is not None and p < LABEL_SKIPS["differ"]
     message = "raters skipped rows; the value of all rows lies within: " + ", ".join(parts)
     if differ:
         message += f"; policies are skipped at different rates (p = {p:.2g})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,16 +13,22 @@ from cje.errors import CJEError, require_extra
 from cje.terminal import say
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from cje.data.dataset import Dataset
+    from cje.inference import GateRule
     from cje.label.study import Study, StudyOptions
 
 __all__ = ["label"]
 
 _SECONDS_PER_LABEL = 45.0  # before any pace was measured
+_FIXED = {"count", "design", "seed", "baseline", "candidate", "pairs", "scale", "rubric", "overlap",
+          "third", "target"}  # fmt: skip
 
 
 @reads_data
 def label(
+    ctx: typer.Context,
     data: Annotated[
         Path, typer.Argument(help="File or folder of responses with their text, as for analyze.")
     ],
@@ -118,9 +125,15 @@ def label(
         rubric="" if rubric is None else _rubric(rubric), overlap=overlap, third=third,
         target=target,
     )  # fmt: skip
-    study = _study(labels, dataset, options)
-    _serve(study, labels, (margin, min_gain), level, horizon, label_cost, host, port,
-           allowed_host or [])  # fmt: skip
+    serving = _prepare(margin, min_gain, level, label_cost, host, port)
+    study = _study(labels, dataset, options, _given(ctx), serving)
+    _serve(study, labels, serving, horizon, allowed_host or [])
+
+
+def _given(ctx: typer.Context) -> set[str]:
+    """The options of the study that the user wrote; the rest are defaults."""
+    sources = {name: ctx.get_parameter_source(name) for name in _FIXED}
+    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
 def _groups(by: list[str] | None) -> tuple[str, ...]:
@@ -134,13 +147,54 @@ def _rubric(path: Path) -> str:
         raise CJEError(f"cannot read the rubric: {error}", where=str(path)) from error
 
 
-def _study(labels: Path, data: Dataset, options: StudyOptions) -> Study:
+@dataclass(frozen=True)
+class _Serving:
+    """What the page needs besides the study; checked before a labels file is made."""
+
+    gate: GateRule
+    gated: bool
+    level: float
+    label_cost: float
+    host: str
+    listening: socket
+
+    def check_policies(self, policies: tuple[str, ...]) -> None:
+        """Raise where a gate was asked for and there is nothing to compare."""
+        if self.gated and not policies:
+            raise CJEError(
+                "--margin and --min-gain compare two policies",
+                hint="name them with --baseline and --candidate",
+            )
+
+
+def _prepare(
+    margin: float | None, min_gain: float | None, level: float, cost: float, host: str, port: int
+) -> _Serving:
+    require_extra("uvicorn", "label", "the labelling page")
+    require_extra("starlette", "label", "the labelling page")
+    from cje.checks import check_level, check_number
+    from cje.inference import GateRule
+    from cje.label.listening import bind
+
+    check_level(level)
+    check_number("label_cost", cost, low=0.0)
+    gate = GateRule(margin, min_gain)
+    gated = margin is not None or min_gain is not None
+    return _Serving(gate, gated, level, cost, host, bind(host, port))
+
+
+def _study(
+    labels: Path, data: Dataset, options: StudyOptions, given: set[str], serving: _Serving
+) -> Study:
     from cje.label.study import Study
 
     if labels.exists():
         study = Study.open(labels, data)
-        say(f"resuming {labels}: design, scale and rubric are those of the file", err=True)
+        study.check_options(options, given)
+        serving.check_policies(study.policies)
+        say(f"resuming {labels}: everything fixed when it was begun stays", err=True)
         return study
+    serving.check_policies(options.policies)
     study = Study.create(labels, data, options)
     scale = study.store.scale
     assert scale is not None
@@ -182,23 +236,20 @@ def _plan(data: Dataset, labels: Path, detect: float | None, width: float | None
 
 
 def _serve(
-    study: Study, labels: Path, gate: tuple[float | None, float | None], level: float,
-    horizon: bool, label_cost: float, host: str, port: int, allowed: list[str],
-) -> None:  # fmt: skip
+    study: Study, labels: Path, serving: _Serving, horizon: bool, allowed: list[str]
+) -> None:
     import secrets
 
     uvicorn = require_extra("uvicorn", "label", "the labelling page")
-    require_extra("starlette", "label", "the labelling page")
-    from cje.inference import GateRule
     from cje.inference.sequential import AnytimeRule
     from cje.label.app import make_app
     from cje.label.guard import is_loopback, served_names
-    from cje.label.listening import bind
     from cje.label.organiser import Organiser
 
+    host, listening = serving.host, serving.listening
     tuned = max(int(study.store.meta["count"]), 200)
-    rule = AnytimeRule(tuned, "spending" if horizon else "mixture", level)
-    organiser = Organiser(study, labels, GateRule(*gate), rule, label_cost)
+    rule = AnytimeRule(tuned, "spending" if horizon else "mixture", serving.level)
+    organiser = Organiser(study, labels, serving.gate, rule, serving.label_cost)
     tokens = {"organiser": secrets.token_urlsafe(24)}
     if not is_loopback(host):
         tokens["rater"] = secrets.token_urlsafe(24)
@@ -206,7 +257,6 @@ def _serve(
         study, organiser, hosts=served_names(host) | set(allowed),
         rater_token=tokens.get("rater"), organiser_token=tokens["organiser"],
     )  # fmt: skip
-    listening = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
     base = f"http://{shown}:{listening.getsockname()[1]}"
     rater = f"{base}/enter?as=rater&token={tokens['rater']}" if "rater" in tokens else f"{base}/"

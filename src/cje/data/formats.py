@@ -18,7 +18,7 @@ from cje.data.opening import open_file
 from cje.data.unpacking import check_unpacked, gunzip, zstd_bound
 from cje.errors import CJEError, require_extra
 
-__all__ = ["Unpacked", "arrow_frame", "database_frame", "workbook_frame"]
+__all__ = ["Unpacked", "arrow_frame", "check_archive", "database_frame", "workbook_frame"]
 
 _MAX_SHEET_BYTES = 2**30
 
@@ -80,7 +80,7 @@ def workbook_frame(path: Path, sheet: str | None) -> tuple[pl.DataFrame, str]:
     """
     fastexcel = require_extra("fastexcel", "excel", "reading a workbook")
     with open_file(path) as stream:
-        _check_archive(stream, path.name)
+        check_archive(stream, path.name)
         content = stream.read()
     try:
         book = fastexcel.read_excel(content)
@@ -118,7 +118,8 @@ def _sheets(names: Sequence[str]) -> str:
     return f"the sheets are {', '.join(names)}"
 
 
-def _check_archive(stream: BinaryIO, name: str) -> None:
+def check_archive(stream: BinaryIO, name: str) -> None:
+    """Raise where a workbook unpacks to more than 1 GB, before it is unpacked."""
     if not zipfile.is_zipfile(stream):
         stream.seek(0)
         return  # an .xls file is not an archive

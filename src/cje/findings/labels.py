@@ -312,6 +312,7 @@ LABEL_SKIPS = Rule(
     "inspect the skipped rows (cje labels export) and label them, or report the bounds",
     "Rows that raters skipped have no label; a warning where policies are skipped unequally.",
     (_WARN, _INFO),
+    thresholds={"differ": 0.05},
 )
 SCALE_TOO_WIDE = Rule(
     "scale-too-wide",

@@ -82,6 +82,9 @@ class CalibrationCurve:
         fields: dict[str, Any] = {
             k: np.asarray(v) if k in arrays and v is not None else v for k, v in data.items()
         }
+        for name in ("band", "x_label", "y_label", "title"):
+            if not isinstance(fields.get(name, ""), str):
+                raise ValueError(f"{name} of a curve is not text")
         return cls(**fields)
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:

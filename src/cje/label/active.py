@@ -40,7 +40,7 @@ class ActiveDesign:
 
     with :math:`\hat\sigma(s)` the standard deviation of the labels near the score s, from earlier
     labels only, :math:`\bar\sigma` its mean over the units not yet visited, and the floor
-    :math:`\tau = 0.3`. The first labels (a tenth of the budget, at least 20) are drawn at random.
+    :math:`\tau = 0.2`. The first labels (a tenth of the budget, at least 20) are drawn at random.
     Where the labels show no difference in spread along the score (Brown & Forsythe's test,
     p >= 0.1) the design stays random: `informative` says which.
 

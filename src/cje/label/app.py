@@ -123,7 +123,7 @@ class _Pages:
     async def one_item(self, request: Request) -> Response:
         rater = _rater(request.query_params.get("rater"))
         number = request.query_params.get("item", "")
-        if not number.isdigit() or len(number) > 12:
+        if not (number.isascii() and number.isdigit()) or len(number) > 12:
             raise CJEError("an item has a number")
         item = await run_in_threadpool(self._study.store.look, rater, int(number))
         return await self._shown(rater, item)

@@ -15,9 +15,10 @@ from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 
-__all__ = ["DESIGNS", "DrawnRows", "draw_rows"]
+__all__ = ["ALLOCATIONS", "DESIGNS", "DrawnRows", "draw_rows"]
 
 DESIGNS = ("random", "stratified", "paired", "active")
+ALLOCATIONS = ("proportional", "neyman")
 _SCORE_BINS = 5
 _FEWEST_PER_STRATUM = 2
 _PILOT_LABELS = 5  # of a stratum, for a standard deviation of its own
@@ -170,7 +171,7 @@ def _stratified(
     elif allocation == "neyman":
         wanted = sizes * _label_spread(data.oracle_label[frame], stratum, len(sizes))
     else:
-        raise CJEError("unknown allocation", value=allocation, hint="proportional or neyman")
+        raise CJEError("unknown allocation", value=allocation, hint=" or ".join(ALLOCATIONS))
     takes = _allocate(wanted, sizes, count)
     rows = [rng.permutation(frame[stratum == k])[: takes[k]] for k in range(len(sizes))]
     propensity = np.concatenate([np.full(t, t / n) for t, n in zip(takes, sizes, strict=True)])

@@ -137,7 +137,12 @@ def _keep(
     item = place[key]
     held = store.claim(rater, item)
     if held.answer is not None:
-        if held.answer == label:
+        assert store.scale is not None
+        if held.answer == label or (
+            "skip" not in (held.answer, label)
+            and store.scale.kind != "pair"
+            and store.scale.value_of(held.answer) == store.scale.value_of(label)
+        ):
             return
         raise Conflict(f"item {item} has another answer by {rater} already: {held.answer}")
     store.answer(
@@ -152,7 +157,7 @@ def _whole(value: Any) -> int | None:
         number = float(value)
     except (TypeError, ValueError):
         return None
-    return int(number) if number == int(number) else None
+    return int(number) if number.is_integer() else None
 
 
 def _table_entries(source: Path) -> list[dict[str, Any]]:
@@ -178,9 +183,9 @@ def _label_studio(source: Path) -> Iterable[dict[str, Any]]:
     """One entry per annotation: its task's data with the first rating, choice or number."""
     try:
         tasks = json.loads(source.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CJEError(f"cannot read the export: {error}", where=str(source)) from error
-    if not isinstance(tasks, list) or not all(isinstance(t, dict) and "data" in t for t in tasks):
+    if not isinstance(tasks, list) or not all(map(_is_task, tasks)):
         raise CJEError(
             "not a Label Studio export", where=str(source),
             hint="export as JSON: a list of tasks with 'data' and 'annotations'",
@@ -197,9 +202,18 @@ def _label_studio(source: Path) -> Iterable[dict[str, Any]]:
             }
 
 
-def _annotated(result: list[dict[str, Any]]) -> Any:
-    for part in result:
-        value = part.get("value") or {}
+def _is_task(task: Any) -> bool:
+    if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
+        return False
+    annotations = task.get("annotations") or []
+    return isinstance(annotations, list) and all(isinstance(a, dict) for a in annotations)
+
+
+def _annotated(result: Any) -> Any:
+    for part in result if isinstance(result, list) else []:
+        value = part.get("value") if isinstance(part, dict) else None
+        if not isinstance(value, dict):
+            continue
         for name in ("rating", "number", "choices", "text"):
             found = value.get(name)
             found = found[0] if isinstance(found, list) and found else found

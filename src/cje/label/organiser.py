@@ -58,14 +58,15 @@ class Organiser:
     def _compute(self) -> dict[str, Any]:
         stored = read_label_store(self.path)
         meta = stored.meta
-        n_labels = len(stored.rows) + len(stored.pairs)
+        n_labels = _labelled_items(stored)
+        (paid,) = self.study.store.read("SELECT count(*) FROM latest WHERE kind = 'label'")[0]
         seconds = self.study.store.read(
             "SELECT seconds FROM latest WHERE seconds > 0 ORDER BY seconds"
         )
         pace = float(seconds[len(seconds) // 2][0]) if seconds else None
         found: dict[str, Any] = {
             "labels": n_labels, "goal": int(meta["count"]), "skips": _skips(stored),
-            "pace_seconds": pace, "cost": self.label_cost * n_labels,
+            "pace_seconds": pace, "cost": self.label_cost * paid,
             "design": meta["design"], "raters": self._raters(), "agreement": agreement(stored),
             "level": self.rule.level, "first_look": self.rule.first_look,
             "claim": self._claim(), "finished": self.study.finished, "problem": None,
@@ -131,6 +132,12 @@ class Organiser:
                FROM latest GROUP BY rater ORDER BY rater"""
         )
         return [dict(r) for r in rows]
+
+
+def _labelled_items(stored: StoredLabels) -> int:
+    """Items with a label; the labels of two raters of one item count once."""
+    rows = {(r["prompt_id"], r["policy"], r["draw_idx"]) for r in stored.rows}
+    return len(rows) + len({p["prompt_id"] for p in stored.pairs})
 
 
 def _look(look: Look) -> dict[str, Any]:

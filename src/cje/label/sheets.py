@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from cje.data.opening import open_file
+from cje.data.parsing import csv_records
 from cje.errors import CJEError, require_extra
 
 __all__ = ["read_table", "write_table"]
@@ -91,31 +94,68 @@ def _write_excel(
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """Rows of a CSV, Parquet or Excel file by their header."""
-    kind = path.suffix.lower()
-    try:
-        if kind == ".csv":
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                return [
-                    {str(k): v for k, v in row.items() if k is not None}
-                    for row in csv.DictReader(file)
-                ]
-        if kind == ".parquet":
-            import polars as pl
+    """Rows of a CSV, Parquet or Excel file by their header.
 
-            with path.open("rb") as opened:
-                return pl.read_parquet(opened).to_dicts()
-        if kind == ".xlsx":
-            openpyxl = require_extra("openpyxl", "label", "an Excel sheet")
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-            lines = list(book.active.iter_rows(values_only=True))
-            book.close()
-            if not lines:
-                return []
-            names = [str(cell) for cell in lines[0]]
-            return [dict(zip(names, line, strict=False)) for line in lines[1:] if any(line)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise CJEError(f"cannot read the file: {error}", where=str(path)) from error
-    raise CJEError(
-        "the kind of file is not known", value=path.name, hint="use .csv, .parquet or .xlsx"
-    )
+    Raises
+    ------
+    CJEError
+        Another kind of file, or one that is damaged or unpacks to more than memory should hold.
+    """
+    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".xlsx": _read_excel}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise CJEError(
+            "the kind of file is not known", value=path.name, hint="use .csv, .parquet or .xlsx"
+        )
+    with open_file(path) as stream:
+        return reader(stream, path.name)
+
+
+def _read_csv(stream: BinaryIO, name: str) -> list[dict[str, Any]]:
+    try:
+        text = stream.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CJEError(
+            "the file is not UTF-8 text", where=name, hint="save it as CSV UTF-8"
+        ) from error
+    header = text.partition("\n")[0]
+    # A spreadsheet writes semicolons where the comma is the decimal mark.
+    separator = max(",;\t", key=header.count)
+    return list(csv_records(io.StringIO(text, newline=""), name, separator))
+
+
+def _read_parquet(stream: BinaryIO, name: str) -> list[dict[str, Any]]:
+    import polars as pl
+
+    from cje.data.convert import POLARS_FAILURES
+    from cje.data.parquet_footer import check_parquet_size
+
+    check_parquet_size(stream, name)
+    stream.seek(0)
+    try:
+        return pl.read_parquet(stream).to_dicts()
+    except (*POLARS_FAILURES, OSError) as error:
+        raise CJEError(
+            f"the Parquet file cannot be read ({str(error).splitlines()[0]})", where=name
+        ) from error
+
+
+def _read_excel(stream: BinaryIO, name: str) -> list[dict[str, Any]]:
+    from cje.data.formats import check_archive
+
+    openpyxl = require_extra("openpyxl", "label", "an Excel sheet")
+    check_archive(stream, name)
+    try:
+        book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+        lines = list(book.active.iter_rows(values_only=True))
+        book.close()
+    except Exception as error:  # of zipfile, the XML parser and openpyxl: no common base
+        raise CJEError(f"the workbook cannot be read ({error})", where=name) from error
+    if not lines:
+        return []
+    names = [str(cell) for cell in lines[0]]
+    return [
+        dict(zip(names, line, strict=False))
+        for line in lines[1:]
+        if any(cell is not None for cell in line)
+    ]

@@ -66,11 +66,15 @@ class Store:
         self.scale = AnswerScale.from_json(self.meta["scale"]) if "scale" in self.meta else None
 
     @classmethod
-    def create(cls, path: Path, meta: Mapping[str, str]) -> Store:
-        """A new file with what the study fixed in advance."""
+    def create(
+        cls, path: Path, meta: Mapping[str, str], items: Iterable[Mapping[str, Any]] = ()
+    ) -> Store:
+        """A new file with what the study fixed in advance, and its items in labelling order."""
         connection = create_file(path)
-        with connection:
+        with connection:  # one commit: a killed command leaves no study with half its items
+            connection.execute("BEGIN IMMEDIATE")
             connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+            _insert_items(connection, items)
         return cls(connection)
 
     @classmethod
@@ -80,9 +84,17 @@ class Store:
         Raises
         ------
         CJEError
-            There is none, or it is something else.
+            There is none, it is something else, or the command that made it was killed before
+            the first item was in it.
         """
-        return cls(open_file(path))
+        store = cls(open_file(path))
+        if not store.meta:
+            store.close()
+            raise CJEError(
+                "the labels file is empty: cje label was stopped while making it",
+                where=str(path), hint="delete it and start again",
+            )  # fmt: skip
+        return store
 
     def close(self) -> None:
         """Close the file."""
@@ -263,8 +275,16 @@ class Store:
             return number
 
     def undo(self, rater: str, key: str) -> Item | None:
-        """Withdraw the rater's last answer and hand the item back; None where there is none."""
+        """Withdraw the rater's last answer and hand the item back; None where there is none.
+
+        `key` names this request: sending it again withdraws nothing more.
+        """
         with self._write() as db:
+            known = db.execute("SELECT item, rater FROM answer WHERE key = ?", (key,)).fetchone()
+            if known is not None:
+                if known["rater"] != rater:
+                    raise Conflict("this key was used by another rater")
+                return self._item(db, known["item"], rater)
             last = db.execute(
                 "SELECT * FROM latest WHERE rater = ? ORDER BY id DESC LIMIT 1", (rater,)
             ).fetchone()

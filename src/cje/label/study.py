@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.label.active import ActiveDesign
-from cje.label.designs import DESIGNS, common_prompts, draw_rows
+from cje.label.designs import ALLOCATIONS, DESIGNS, common_prompts, draw_rows
 from cje.label.scale import AnswerScale, scale_of
 from cje.label.store import Item, Store
 
@@ -69,6 +69,10 @@ class StudyOptions:
         if self.design not in DESIGNS:
             raise CJEError(
                 "unknown design", value=self.design, hint=f"choose from {', '.join(DESIGNS)}"
+            )
+        if self.allocation not in ALLOCATIONS:
+            raise CJEError(
+                "unknown allocation", value=self.allocation, hint=" or ".join(ALLOCATIONS)
             )
         if not 0.0 <= self.overlap <= 1.0:
             raise CJEError("the overlap is a share from 0 to 1", value=self.overlap)
@@ -151,14 +155,41 @@ class Study:
         rows: list[dict[str, Any]] = []
         if options.design != "active":
             rows = list(_drawn_items(data, options, frame))
-        store = Store.create(path, meta)
-        store.add_items(rows)
-        return cls(store, data)
+        else:
+            ActiveDesign(_unit_scores(data, frame, options.pairs), options.count, seed=options.seed)
+        return cls(Store.create(path, meta, rows), data)
 
     @classmethod
     def open(cls, path: Path, data: Dataset) -> Study:
         """Resume: the design is the file's own."""
         return cls(Store.open(path), data)
+
+    def check_options(self, options: StudyOptions, given: Collection[str]) -> None:
+        """Raise where an option named in `given` differs from what the file fixed.
+
+        The design of a study does not change once it has begun; an option that is silently
+        ignored would make its user believe that it did.
+        """
+        meta = self.store.meta
+        candidate, baseline = (*self.policies, None, None)[:2]
+        now: dict[str, Any] = {name: getattr(options, name) for name in given}
+        then: dict[str, Any] = {
+            "count": int(meta["count"]), "design": meta["design"], "seed": int(meta["seed"]),
+            "baseline": baseline, "candidate": candidate, "pairs": meta["pairs"] == "1",
+            "scale": meta["scale"], "rubric": meta["rubric"], "overlap": float(meta["overlap"]),
+            "third": meta["third"] == "1", "target": meta["target"],
+        }  # fmt: skip
+        if now.get("scale") is not None:
+            now["scale"] = AnswerScale.parse(now["scale"]).to_json()
+        for name, value in now.items():
+            if name in then and value != then[name]:
+                short = name not in ("rubric", "scale")
+                raise CJEError(
+                    f"the labels file was begun with another --{name}"
+                    + (f": {then[name]}" if short else ""),
+                    value=value if short else getattr(options, name)[:60],
+                    hint=f"leave --{name} out to resume, or name a new file with --labels",
+                )
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -196,18 +227,11 @@ class Study:
             baseline=self.policies[1] if self.policies else None,
         )  # fmt: skip
         self._frame = _frame(self.data, options)
-        self._all_scores = self._scores()
+        self._all_scores = _unit_scores(self.data, self._frame, options.pairs)
         design = ActiveDesign(self._all_scores, int(meta["count"]), seed=int(meta["seed"]))
         (row,) = self.store.read("SELECT count(*), coalesce(sum(shown), 0) FROM visit")
         design.resume(row[0], row[1])
         return design
-
-    def _scores(self) -> FloatArray:
-        """What the design knows of a unit: the score, side by side the judge's own preference."""
-        judge = self.data.judge_score
-        if self.store.meta["pairs"] == "1":
-            return np.array([0.5 + 0.5 * (judge[a] - judge[b]) for a, b in self._frame])
-        return np.array([judge[rows[0]] for rows in self._frame])
 
     def _learn(self) -> None:
         """Give the active design the labels that came in since the last visit."""
@@ -239,6 +263,14 @@ class Study:
                     + (SELECT count(*) FROM assignment WHERE done = 0)"""
         )
         return bool(row[0] == 0)
+
+
+def _unit_scores(data: Dataset, frame: list[IntArray], pairs: bool) -> FloatArray:
+    """What the design knows of a unit: the score, side by side the judge's own preference."""
+    judge = data.judge_score
+    if pairs:
+        return np.array([0.5 + 0.5 * (judge[a] - judge[b]) for a, b in frame])
+    return np.array([judge[rows[0]] for rows in frame])
 
 
 def fingerprint(data: Dataset) -> str:

@@ -89,7 +89,7 @@ def read_frame(
     try:
         data = path.read_bytes()
     except (OSError, UnicodeError) as error:  # a folder of that name, or a name no disk takes
-        raise CJEError("a stage output cannot be read", where=str(path), value=error) from error
+        raise CJEError(f"a stage output cannot be read: {error}", where=str(path)) from error
     if sha256 is not None and content_hash(data) != sha256:
         raise CJEError(
             "a stage output was changed after it was written",

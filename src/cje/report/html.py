@@ -173,7 +173,9 @@ def _write(path: Path, page: bytes) -> None:
     except OSError as error:
         if made:
             temporary.unlink(missing_ok=True)
-        raise CJEError("cannot write the report", where=str(path), value=error) from error
+        raise CJEError(
+            f"cannot write the report: {error.strerror or error}", where=str(path)
+        ) from error
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from cje.checks import is_number
 from cje.errors import CJEError
 from cje.inference import (
     LABELS,
@@ -66,7 +67,11 @@ def loads(text: str) -> EstimationResult:
             hint=f"this release reads versions {' and '.join(map(str, _READABLE))}",
         )
     try:
-        return _result_from(content)
+        result = _result_from(content)
+        # Made once here, so that a changed file is refused at reading and not inside a report.
+        result.summary()
+        result.report_parts()
+        return result
     except _DAMAGE as error:
         raise CJEError(
             "the saved result is incomplete or damaged",
@@ -83,9 +88,8 @@ def write(result: EstimationResult, path: str | Path | None, *, influence: bool 
             Path(path).write_text(text, encoding="utf-8")
         except OSError as error:
             raise CJEError(
-                "cannot write the result",
+                f"cannot write the result: {error.strerror or error}",
                 where=str(path),
-                value=error,
                 hint="give a file in an existing folder with write permission",
             ) from error
     return text
@@ -97,7 +101,9 @@ def read(source: str | Path) -> EstimationResult:
         try:
             source = Path(source).read_text(encoding="utf-8")
         except OSError as error:
-            raise CJEError("cannot read the result", where=str(source), value=error) from error
+            raise CJEError(
+                f"cannot read the result: {error.strerror or error}", where=str(source)
+            ) from error
         except ValueError as error:  # not text, or not a path
             raise CJEError(
                 "not a saved result: the file is not UTF-8 text",
@@ -195,8 +201,11 @@ def _metadata_from(metadata: Any, n_names: int) -> dict[str, Any]:
         raise ValueError("the level must lie between 0 and 1")
     check_margin(found.get("margin"))
     for key in ("n_rows", "n_labels"):
-        if not isinstance(found.get(key, {}), Mapping):
+        counts = found.get(key, {})
+        if not isinstance(counts, Mapping):
             raise ValueError(f"{key} is not a mapping")
+        if not all(count is None or is_number(count) for count in counts.values()):
+            raise ValueError(f"{key} holds something that is not a count")
     if not isinstance(found.get("borrowed", []), list):
         raise ValueError("borrowed is not a list")
     cells = found.get("cells")

@@ -74,10 +74,12 @@ def _anytime(result: EstimationResult) -> list[TextTable]:
     found = result.metadata.get("anytime")
     if found is None:
         return []
+    shown = [look for look in found["looks"] if look["open"]]
+    places = _width_places([look["high"] - look["low"] for look in shown])
     rows = []
     for look in found["looks"]:
-        limits = (f"{look['low']:.4f}", f"{look['high']:.4f}") if look["open"] else ("-", "-")
-        rows.append((look["name"], f"{look['value']:.4f}", *limits))
+        limits = [f"{look[end]:.{places}f}" if look["open"] else "-" for end in ("low", "high")]
+        rows.append((look["name"], f"{look['value']:.{places}f}", *limits))
     title = f"Anytime intervals ({found['level']:.0%} at all looks at once)"
     foot = (
         f"{found['labels']:,} labels; narrowest at {found['tuned_at']:,}. "
@@ -106,6 +108,11 @@ def _values(result: EstimationResult, title: str, first: str) -> TextTable:
     return TextTable(title, columns, tuple(rows), "\n".join(safe(line) for line in foot))
 
 
+def _width_places(widths: Sequence[float]) -> int:
+    """Decimals of a table of intervals: two digits of the typical width."""
+    return decimals_for(Interval(0.0, sorted(widths)[len(widths) // 2])) if widths else 4
+
+
 def _places(table: Sequence[dict[str, Any]]) -> int:
     """Decimals of the whole table: two digits of the typical standard error."""
     spread = [row["robust_standard_error"] for row in table if not row["refused"]]
@@ -129,7 +136,7 @@ def _differences(result: EstimationResult, title: str) -> TextTable:
         title += f"; p and verdict adjusted for {len(usable)} pairs (Holm)"
     key = "adjusted_interval" if within else "interval"
     widths = [pair[key]["high"] - pair[key]["low"] for pair in usable]
-    places = decimals_for(Interval(0.0, sorted(widths)[len(widths) // 2])) if widths else 4
+    places = _width_places(widths)
     claims = ["p_non_inferior_adjusted", "p_non_inferior_back_adjusted"] if margin else []
     rows = []
     for pair in pairs:

@@ -51,6 +51,8 @@ def from_archive(path: Path) -> Adapted:
             header_name = "header.json" if "header.json" in names else "_journal/start.json"
             header = _entry(stream, archive, header_name)
             samples = [_sample(_entry(stream, archive, name)) for name in wanted]
+    except CJEError:
+        raise
     except (zipfile.BadZipFile, KeyError, ValueError, OSError, struct.error, *POLARS_FAILURES) as e:
         raise CJEError(
             f"the Inspect log cannot be read ({e})",

@@ -114,7 +114,7 @@ const KEYS = { A: "a", B: "b", tie: "t", "both bad": "x" };
 function keyOf(word, index, words) {
   if (state.study.pairs) return KEYS[word];
   if (words.length === 2) return index ? "y" : "n";
-  if (words.every((w) => /^-?\d+$/.test(w))) return word.length === 1 ? word : word === "10" ? "0" : "";
+  if (words.every((w) => /^-?\d+$/.test(w))) return word.length === 1 ? word : word === "10" && !words.includes("0") ? "0" : "";
   return index < 9 ? String(index + 1) : "";
 }
 
