@@ -44,6 +44,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "pipeline": (240, 3600),
     "plan": (240, 3600),
     "gate": (240, 3600),
+    "judge_cards": (240, 3600),
     "report": (120, 900),
     "ece_coverage": (240, 7200),
     "calibration_coverage": (240, 7200),
