@@ -137,6 +137,8 @@ def test_survival_predictions(content: bytes, horizons: str, extra: list[str]) -
 
 MORE = {
     "gate": ["FILE", "--baseline", "a", "--candidate", "b"],
+    "judge": ["FILE"],
+    "score": ["FILE", "--policy", "cand=nowhere", "-o", "out.parquet"],
     "monitor": ["FILE"],
     "drift": ["FILE", "FILE", "--on", "prompt_id"],
     "convert": ["FILE", "out.parquet"],
