@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from cje.calibration.rewards.reward_model import fit_reward_model
+from cje.analysis.judge_report import has_card, judge_report
 from cje.data.dataset import Dataset
-from cje.data.folds import get_folds
 from cje.data.judges import judge_of
-from cje.estimators.direct.label_predictor import fit_label_predictor
-from cje.kernels.arrays import FloatArray, IntArray
-from cje.kernels.ranks import ecdf_fit, ecdf_predict
+from cje.diagnostics.judge_card import JudgeCard
 
-__all__ = ["assess_judges", "judge_covariates"]
+__all__ = ["TOGETHER", "assess_judges", "judge_covariates"]
 
-_LEAST_LABELS = 20
-_FOLDS = 5
+TOGETHER = "all together"
 
 
 def judge_covariates(parts: Sequence[Dataset | None]) -> tuple[str, ...]:
@@ -35,51 +29,29 @@ def judge_covariates(parts: Sequence[Dataset | None]) -> tuple[str, ...]:
 
 
 def assess_judges(data: Dataset, seed: int = 42) -> dict[str, dict[str, Any]]:
-    """How well each judge alone, and all together, predict the label.
+    """R2 and rank correlation of each of several judges, and the R2 of all together.
 
-    Per judge: the labelled rows, the share of the label's variance that its calibrated score
-    explains (out of fold, with a fold never splitting a prompt), and the rank correlation with the
-    label. Both are None with fewer than 20 labels, or labels that are all the same.
+    The numbers are those of the judge card (`judge_report`); None where the labels do not suffice
+    for one. A data set with one judge has no entry.
     """
     judges = tuple(data.metadata.get("judges", ()))
     if not judges:
         return {}
-    rows = np.flatnonzero(data.is_labelled & np.isfinite(data.judge_score))
-    labels = data.oracle_label[rows]
-    folds = get_folds(data.prompt_id, _FOLDS, seed)[rows]
-    enough = len(rows) >= _LEAST_LABELS and float(np.ptp(labels)) > 0.0
-    found: dict[str, dict[str, Any]] = {}
-    for name in judges:
-        found[judge_of(name)] = {"labels": len(rows)} | (
-            _alone(data.covariates[name][rows], labels, folds)
-            if enough
-            else {"r2": None, "rank_correlation": None}
-        )
-    together = None
-    if enough:
-        x = np.column_stack([data.covariates[name][rows] for name in judges[:-1]])
-        scores = data.judge_score[rows]
-        fitted = fit_label_predictor(scores, labels, folds, n_folds=_FOLDS, covariates=x)
-        together = _explained(fitted.at_labels, labels)
-    found["all together"] = {"labels": len(rows), "r2": together, "rank_correlation": None}
+    names = [judge_of(name) for name in judges]
+    if not has_card(data):
+        n_labels = int(data.is_labelled.sum())
+        return {name: _entry(n_labels, None, None) for name in (*names, TOGETHER)}
+    cards = judge_report(data, seed=seed)
+    found = {name: _measured(cards[name]) for name in names}
+    stacked = {measure.name: measure.value for measure in cards.stacked}
+    found[TOGETHER] = _entry(cards.cards[0].n_labels, stacked.get("stacked R2"), None)
     return found
 
 
-def _alone(scores: FloatArray, labels: FloatArray, folds: IntArray) -> dict[str, float | None]:
-    model = fit_reward_model(scores, labels, folds=folds, n_folds=_FOLDS)
-    return {
-        "r2": _explained(model.predict_oof(scores, folds), labels),
-        "rank_correlation": _rank_correlation(scores, labels),
-    }
+def _measured(card: JudgeCard) -> dict[str, Any]:
+    value = {measure.name: measure.value for measure in card.measures}
+    return _entry(card.n_labels, value.get("R2"), value.get("rank correlation"))
 
 
-def _explained(predicted: FloatArray, labels: FloatArray) -> float:
-    return float(1.0 - ((labels - predicted) ** 2).sum() / ((labels - labels.mean()) ** 2).sum())
-
-
-def _rank_correlation(a: FloatArray, b: FloatArray) -> float | None:
-    """Spearman's, with mid-ranks; None where one of the two does not vary."""
-    ranks = [ecdf_predict(*ecdf_fit(x), x) for x in (a, b)]
-    if any(float(np.ptp(rank)) == 0.0 for rank in ranks):
-        return None
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+def _entry(n_labels: int, r2: float | None, rank: float | None) -> dict[str, Any]:
+    return {"labels": n_labels, "r2": r2, "rank_correlation": rank}
