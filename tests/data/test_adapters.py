@@ -190,7 +190,7 @@ def test_several_scores_are_the_users_choice(tmp_path: Path) -> None:
         case["metricsData"].append({"name": "Tone", "score": i / 4})
     path = tmp_path / "run.json"
     path.write_text(json.dumps(run))
-    with pytest.raises(CJEError, match=r"missing field judge_score.*scores\.Tone"):
+    with pytest.raises(CJEError, match=r"several columns could be judge_score.*scores\.Tone"):
         read(path)
     data = read(path, fields={"judge_score": "scores.Tone"})
     assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]

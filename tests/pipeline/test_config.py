@@ -151,6 +151,7 @@ def test_command_line_runs_validates_and_shows_the_state(tmp_path: Path) -> None
     assert "help" not in log  # numbers and names only
 
 
+@pytest.mark.accounts_apart("a check by itself has no work folder to keep books in")
 def test_validate_asks_each_model_once_and_prints_calls_and_cost(tmp_path: Path) -> None:
     write_prompts(tmp_path, 40)
     with TestServer(key="sesame-1234") as server:

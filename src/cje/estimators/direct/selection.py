@@ -10,6 +10,7 @@ import numpy as np
 
 from cje.data.dataset import Dataset
 from cje.data.fields import may_be_time
+from cje.data.folds import get_folds
 from cje.diagnostics.labelling import chance_gap
 from cje.diagnostics.selection import SelectionCheck, check_selection, selection_model
 from cje.errors import CJEError
@@ -150,7 +151,7 @@ def _model_covariance(estimator: DirectEstimator, modelled: list[str]) -> FloatA
             for name, values in _factors(data).items()
             if np.isfinite(values[mine]).all()
         }
-        fold = data.units.codes[mine] % _FOLDS
+        fold = get_folds(data.units, _FOLDS)[mine]
         values = []
         for k in range(_FOLDS):
             try:
