@@ -169,7 +169,7 @@ PROPENSITIES_PARTLY_KNOWN = Rule(
 LOW_CALIBRATION_R2 = Rule(
     "low-calibration-r2",
     "the judge explains little of the labels: {kind} R2 {r2:.2f} on {n_labels} labels",
-    "label more rows (aim above 10%), improve the judge's prompt or model, try another judge, or "
+    "improve the judge's prompt or model, try another judge, label more rows, or "
     "check whether the labels themselves are noisy; the intervals account for it by being wider",
     "A judge that hardly predicts the labels saves few of them.",
     thresholds={"r2": 0.3},
