@@ -28,6 +28,7 @@ class Quirks:
     tgi_prefill: bool = False
     structured_output: bool = True
     scores_at_temperature: bool = False
+    noise: float = 0.0  # standard deviation of the last log-prob when a text is scored again
     new_token_limit: bool = False  # max_completion_tokens only, as reasoning models
     context_limit: int = 100_000  # characters
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ class Routes:
 
     def __init__(self, quirks: Quirks) -> None:
         self.quirks = quirks
+        self._scored: dict[tuple[Any, ...], int] = {}
         self.languages = {name: Language(model) for name, model in default_models().items()}
 
     def answer(self, path: str, body: dict[str, Any], fault: str | None) -> dict[str, Any]:
@@ -218,7 +220,13 @@ class Routes:
         sampling = (1.0, 1.0)
         if self.quirks.scores_at_temperature:
             sampling = (float(body.get("temperature", 1.0)), float(body.get("top_p", 1.0)))
-        return language.floored(language.score(ids, *sampling), self.quirks.floor)
+        values = language.floored(language.score(ids, *sampling), self.quirks.floor)
+        if self.quirks.noise and values and values[-1] is not None:
+            key = (body["model"], *ids)
+            number = self._scored[key] = self._scored.get(key, 0) + 1
+            drawn = random.Random(f"{key} {number}").gauss(0.0, self.quirks.noise)
+            values[-1] = min(0.0, values[-1] + drawn)
+        return values
 
     def _vllm_prompt(
         self, language: Language, texts: list[str], ids: list[int], fault: str | None

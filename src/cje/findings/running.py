@@ -76,6 +76,15 @@ SCORING_NOISE = Rule(
     (_WARN, _REFUSE),
     {"share": 0.1, "refuse_share": 0.5},
 )
+KNOWN_NOISE = Rule(
+    "known-noise",
+    "weights are divided by {factor:.4g}: {n} responses scored twice differ by {sd:.3g} (standard "
+    "deviation of one log-prob), which makes weights too large by that factor on average",
+    "set target_policy.replicates higher to measure it more precisely",
+    "The run passes the noise that it measured to the estimators.",
+    (_INFO,),
+    {"factor": 0.001},
+)
 INSIDE_TOKEN = Rule(
     "inside-token",
     "on {rows} of {n} rows one token holds the end of the prompt and the start of the response; "

@@ -49,6 +49,7 @@ from cje.pipeline.stages.estimation import PipelineResult, estimate
 from cje.pipeline.stages.estimators import check_estimators, configured_estimators
 from cje.pipeline.stages.judge import JudgeStage
 from cje.pipeline.stages.logging_policy import LoggingPolicyStage
+from cje.pipeline.stages.noise import measured_noise
 from cje.pipeline.stages.oracle import OracleStage, draw_slice, report_labels, slice_fingerprint
 from cje.pipeline.stages.target_policy import TeacherForcing, validate_target_policy_computation
 from cje.pipeline.store import CallStore
@@ -249,7 +250,9 @@ class CJEPipeline:
 
         def estimators() -> dict[str, OffPolicyEstimator]:
             draws = None if fresh is None else fresh_dataset(fresh, self.config)
-            return configured_estimators(logged_dataset(rows, self.config), draws, self.config)
+            return configured_estimators(
+                logged_dataset(rows, self.config), draws, self.config, noise=measured_noise(rows)
+            )
 
         made = self._column_stage("calibration", name, rows, columns)
         self._models = stored_models(self.work_dir, name, self.config, estimators)

@@ -26,10 +26,11 @@ from cje.pipeline.disk import write_atomically
 from cje.pipeline.hashing import fingerprint
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
 from cje.pipeline.stages.estimators import configured_estimators
+from cje.pipeline.stages.noise import measured_noise
 
 __all__ = ["calibrated_rewards", "calibration_fingerprint", "models_path", "stored_models"]
 
-VERSION = 2
+VERSION = 3
 FORMAT, FORMAT_VERSION = "cje-reward-models", 1
 
 
@@ -123,6 +124,7 @@ def calibrated_rewards(
         logged_dataset(rows, config),
         None if fresh is None else fresh_dataset(fresh, config),
         config,
+        noise=measured_noise(rows),
     )
     models = stored_models(work_dir, name, config, lambda: estimators)
     rewards = np.full(len(rows), np.nan)

@@ -25,6 +25,7 @@ from cje.pipeline.config import OracleConfig, PipelineConfig
 from cje.pipeline.disk import write_atomically
 from cje.pipeline.stages.columns import oracle_scale, require_rows, slice_propensity
 from cje.pipeline.stages.estimation import PipelineResult, describe_run
+from cje.pipeline.stages.judge_card import with_judge_card
 from cje.results.result import EstimationResult
 
 __all__ = ["estimate_direct", "judged_file", "judged_rows", "write_rows_to_label"]
@@ -105,7 +106,8 @@ def estimate_direct(
         options: dict[str, Any] = {"level": config.estimation.level}
         if name == "direct":
             options |= {"seed": config.seed, "mode": config.calibration.mode}
-        results[name] = find_estimator(name).build(data, **options).fit_and_estimate()
+        answer = find_estimator(name).build(data, **options).fit_and_estimate()
+        results[name] = with_judge_card(answer, data, config)
     return PipelineResult(
         results, [], tuple(found), n_rows, n_errors, describe_run(config),
         {JUDGED: judged_file(table)},

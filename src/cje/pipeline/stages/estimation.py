@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cje.data import Dataset
 from cje.errors import CJEError
@@ -23,6 +24,8 @@ from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.stages.columns import fresh_dataset, logged_dataset
 from cje.pipeline.stages.estimators import configured_estimators, same_as_logging
+from cje.pipeline.stages.judge_card import with_judge_card
+from cje.pipeline.stages.noise import measured_noise, scored_twice, with_noise
 from cje.policies import (
     PolicyConfig,
     generated_vs_rescored_canary,
@@ -124,9 +127,12 @@ def estimate(
         found.append(ERROR_ROWS.finding(n_errors=n_errors, n_rows=len(rows)))
     draws = None if fresh is None else fresh_dataset(fresh, config)
     results: dict[str, EstimationResult] = {}
-    for name, estimator in configured_estimators(data, draws, config).items():
+    built = configured_estimators(data, draws, config, noise=measured_noise(rows))
+    n_pairs = len(scored_twice(rows))
+    for name, estimator in built.items():
         try:
-            results[name] = estimator.fit_and_estimate(models)
+            answer = estimator.fit_and_estimate(models)
+            results[name] = with_judge_card(with_noise(answer, estimator, n_pairs), data, config)
         except CJEError as error:
             if config.dataset.limit is None:
                 raise
@@ -170,12 +176,12 @@ def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> li
     )
     frame = rows.columns(
         "logp_given", "logp_generated", "generated_eos", "complete", "n_tokens", "logp_logging",
-        "logp_replicate", "logp_target_all", "inside_token", "logp_end", "error",
+        "logp_target_all", "inside_token", "logp_end", "error",
     ).filter(pl.col("error").is_null())  # fmt: skip
     inside = inside_token_canary(frame["inside_token"])
     found += [] if inside is None else [inside]
     if config.logging_policy is not None and config.target_policy.rescore_logging:
-        found += [f for f in _rescoring(frame, config) if f is not None]
+        found += [f for f in _rescoring(frame, scored_twice(rows), config) if f is not None]
     refusals = [finding for finding in found if finding.severity is Severity.REFUSE]
     if refusals:
         raise CJEError(
@@ -186,7 +192,9 @@ def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> li
     return found
 
 
-def _rescoring(frame: pl.DataFrame, config: PipelineConfig) -> list[Finding | None]:
+def _rescoring(
+    frame: pl.DataFrame, pairs: NDArray[np.float64], config: PipelineConfig
+) -> list[Finding | None]:
     """The logging policy's log-probs as stored or generated, against those scored again."""
     found: list[Finding | None] = []
     given = frame.filter(pl.col("logp_given").is_not_null())
@@ -198,9 +206,7 @@ def _rescoring(frame: pl.DataFrame, config: PipelineConfig) -> list[Finding | No
         found.append(
             generated_vs_rescored_canary(made["logp_generated"], made["again"], made["n_tokens"])
         )
-    twice = frame.filter(pl.col("logp_replicate").is_not_null())
-    if len(twice):
-        pairs = np.stack([twice["logp_logging"].to_numpy(), twice["logp_replicate"].to_numpy()], 1)
+    if len(pairs):
         found.append(replicate_noise_canary(pairs))
         targets = np.array(frame["logp_target_all"].to_list(), dtype=np.float64)
         ratios = (targets - frame["logp_logging"].to_numpy()[:, None]).ravel()

@@ -51,9 +51,12 @@ def _check_direct(config: PipelineConfig) -> None:
 
 
 def configured_estimators(
-    logged: Dataset, fresh: Dataset | None, config: PipelineConfig
+    logged: Dataset, fresh: Dataset | None, config: PipelineConfig, *, noise: float
 ) -> dict[str, OffPolicyEstimator]:
-    """Every configured estimator by name, on the finished rows and the targets' fresh draws."""
+    """Every configured estimator by name, on the finished rows and the targets' fresh draws.
+
+    `noise` is what scoring again moves a log-prob by (`measured_noise`).
+    """
     sampler = PrecomputedSampler(logged, log_ratio_clip=config.estimation.log_ratio_clip)
     same = zip(config.target_policies, same_as_logging(config), strict=True)
     options = {
@@ -62,6 +65,7 @@ def configured_estimators(
         "n_folds": config.calibration.n_folds,
         "calibration_mode": config.calibration.mode,
         "same_as_logging": [policy.name for policy, equal in same if equal],
+        "logprob_noise": noise,
     }
     return {
         name: find_estimator(name).build(fresh, sampler, **options)
