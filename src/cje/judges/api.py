@@ -94,20 +94,26 @@ class APIJudge(BaseJudge):
 
     async def acompare(self, context: str, response_a: str, response_b: str, *, seed: int) -> float:
         """`compare` as a coroutine (two calls, each with retries)."""
-        if self.template.kind != "comparative":
-            raise CJEError("compare needs a comparative template", value=self.template.name)
 
         async def once(first: str, second: str, number: int) -> float:
-            prompt = self.template.render(
-                context, first, other=second, rubric=self.config.rubric,
-                answer_format=self._format_words(),
-            )  # fmt: skip
-            answer = await self._ask(prompt, call_seed(seed, number))
-            return parse_verdict(answer.text, self.template, f"{first}\n{second}").value
+            shown = await self.acompare_once(context, first, second, seed=call_seed(seed, number))
+            return shown.score
 
         ahead = await with_retries(lambda: once(response_a, response_b, 0), seed=seed)
         behind = await with_retries(lambda: once(response_b, response_a, 1), seed=seed)
         return (ahead + 1.0 - behind) / 2.0
+
+    async def acompare_once(self, context: str, first: str, second: str, *, seed: int) -> Verdict:
+        """How far the first response is preferred, shown in this order: one attempt."""
+        if self.template.kind != "comparative":
+            raise CJEError("compare needs a comparative template", value=self.template.name)
+        prompt = self.template.render(
+            context, first, other=second, rubric=self.config.rubric,
+            answer_format=self._format_words(),
+        )  # fmt: skip
+        answer = await self._ask(prompt, seed)
+        parsed = parse_verdict(answer.text, self.template, f"{first}\n{second}")
+        return Verdict(parsed.value, answer.text, parsed.by, None, answer.usage)
 
     async def _ask(self, prompt: str, seed: int) -> Completion:
         parameters: dict[str, JSON] = {

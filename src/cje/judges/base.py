@@ -23,6 +23,10 @@ class Judge(Protocol):
 
     async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict: ...
 
+    async def acompare_once(
+        self, context: str, first: str, second: str, *, seed: int
+    ) -> Verdict: ...
+
     def combine(self, verdicts: Sequence[Verdict]) -> JudgedScore: ...
 
     def score(self, context: str, response: str) -> JudgeScore: ...
@@ -46,6 +50,19 @@ class BaseJudge:
 
     async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
         raise AssertionError("a judge defines ajudge")
+
+    async def acompare_once(self, context: str, first: str, second: str, *, seed: int) -> Verdict:
+        """How far the first response is preferred, shown in this order: one attempt.
+
+        Raises
+        ------
+        CJEError
+            By judges that score single responses only.
+        """
+        raise CJEError(
+            "this judge scores single responses and compares none", value=self.provider,
+            hint="use a model with a comparative template, or the offline judge",
+        )  # fmt: skip
 
     def combine(self, verdicts: Sequence[Verdict]) -> JudgedScore:
         """Several verdicts on one response as a mean and a variance."""

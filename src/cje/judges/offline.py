@@ -12,7 +12,7 @@ from cje.data.judge_score import JudgeScore
 from cje.errors import CJEError
 from cje.judges.base import BaseJudge, Judge, function_name
 from cje.judges.verdict import VarianceMethod, Verdict
-from cje.models import JSON
+from cje.models import JSON, call_seed
 
 __all__ = ["DeterministicJudge", "OfflineJudge", "lexical_quality"]
 
@@ -79,6 +79,12 @@ class OfflineJudge(BaseJudge):
         drawn = clean + self.noise * float(check_seed(seed).standard_normal())
         own = self.noise**2 if self.variance_method in ("logprobs", "interval") else None
         return Verdict(min(1.0, max(0.0, drawn)), variance=None if own is None else min(own, 0.25))
+
+    async def acompare_once(self, context: str, first: str, second: str, *, seed: int) -> Verdict:
+        """Two judgements of one seed's own noise, compared: 1, 0.5 or 0."""
+        a = await self.ajudge(context, first, seed=call_seed(seed, "first"))
+        b = await self.ajudge(context, second, seed=call_seed(seed, "second"))
+        return Verdict(0.5 if a.score == b.score else float(a.score > b.score))
 
     def identity(self) -> dict[str, JSON]:
         return {

@@ -23,6 +23,7 @@ __all__ = [
     "FreshDrawsConfig",
     "LimitsConfig",
     "OracleConfig",
+    "PairwiseConfig",
     "PipelineConfig",
     "PriceConfig",
     "RayConfig",
@@ -124,6 +125,17 @@ class EstimationConfig(_Section):
         return (value,) if isinstance(value, str) else value
 
 
+class PairwiseConfig(_Section):
+    """Which policies are compared side by side (``estimators: [pairwise]``), in which orders.
+
+    ``baseline`` compares every further policy with the first one, ``all`` everyone with everyone.
+    ``both`` shows each pair in both orders, which takes the position bias out at twice the calls.
+    """
+
+    pairs: Literal["baseline", "all"] = "baseline"
+    order: Literal["both", "random"] = "both"
+
+
 class LimitsConfig(_Section):
     """What one provider may be asked at once, and when to give up on it."""
 
@@ -177,6 +189,7 @@ class PipelineConfig(_Section):
     target_policy: TargetPolicyConfig = TargetPolicyConfig()
     fresh_draws: FreshDrawsConfig | None = None
     estimation: EstimationConfig = EstimationConfig()
+    pairwise: PairwiseConfig = PairwiseConfig()
     limits: dict[str, LimitsConfig] = Field(default_factory=dict)
     prices: dict[str, PriceConfig] = Field(default_factory=dict)
     budget: BudgetConfig = BudgetConfig()
@@ -241,7 +254,19 @@ class PipelineConfig(_Section):
     @property
     def is_direct(self) -> bool:
         """Whether the policies are compared by responses of their own, without log-probs."""
-        return set(self.estimation.estimators) <= {"direct", "naive"}
+        return set(self.estimation.estimators) <= {"direct", "naive", "pairwise"}
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether the judge compares two responses side by side (a kind of direct run)."""
+        return self.is_direct and "pairwise" in self.estimation.estimators
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of policies that a pairwise run compares."""
+        names = [policy.name for policy in self.policies]
+        last = 1 if self.pairwise.pairs == "baseline" else len(names)
+        return [(a, b) for i, a in enumerate(names[:last]) for b in names[i + 1 :]]
 
     @property
     def labels_from_file(self) -> bool:

@@ -51,6 +51,14 @@ from cje.pipeline.stages.judge import JudgeStage
 from cje.pipeline.stages.logging_policy import LoggingPolicyStage
 from cje.pipeline.stages.noise import measured_noise
 from cje.pipeline.stages.oracle import OracleStage, draw_slice, report_labels, slice_fingerprint
+from cje.pipeline.stages.pairs import (
+    PairJudgeStage,
+    PairOracleStage,
+    found_pairs,
+    made_pairs,
+    write_pairs,
+)
+from cje.pipeline.stages.pairwise import estimate_pairwise, write_comparisons_to_label
 from cje.pipeline.stages.target_policy import TeacherForcing, validate_target_policy_computation
 from cje.pipeline.store import CallStore
 
@@ -126,6 +134,8 @@ class CJEPipeline:
         with self._opened():
             rows = self._run_stage("dataset", self._load_dataset)
             self._check_servers(rows)
+            if self.config.is_pairwise:
+                return self._run_pairwise()
             if self.config.is_direct:
                 return self._run_direct()
             rows = self._run_stage("logging_policy", self._generate_logging_responses, rows)
@@ -156,6 +166,54 @@ class CJEPipeline:
                 rows = self._run_stage(label, self._generate_oracle_labels, rows, part, label)
             judged[name] = rows
         return self._run_stage("estimation", self._estimate_direct, judged)
+
+    def _run_pairwise(self) -> PipelineResult:
+        """Every policy writes, the judge compares pairs, a slice of them is labelled."""
+        written = {}
+        for index, policy in enumerate(self.config.policies):
+            part, label = self.config.for_policy(index), f"responses of {policy.name}"
+            rows = self._load_dataset(part, f"dataset of {policy.name}")
+            written[policy.name] = self._run_stage(
+                label, self._called(LoggingPolicyStage(part), label), rows
+            )
+        oracle = self.config.oracle_config
+        judged = []
+        for pair in self.config.pairs:
+            name = " and ".join(pair)
+            rows = self._pairs(pair, written)
+            label = f"judge of {name}"
+            rows = self._run_stage(label, self._called(PairJudgeStage(self.config), label), rows)
+            if oracle is not None and oracle.source == "model":
+                label = f"oracle of {name}"
+                rows = self._run_stage(label, self._label_pairs, rows, label)
+            judged.append(rows)
+        return self._run_stage("estimation", self._estimate_pairwise, judged)
+
+    def _pairs(self, pair: tuple[str, str], written: dict[str, RowStream]) -> RowStream:
+        a, b = (written[name] for name in pair)
+        made = found_pairs(self.work_dir, self._store, pair, a, b)
+        if made is None:
+            made = write_pairs(self.work_dir, self._store, pair, a, b)
+        label = f"pairs of {' and '.join(pair)}"
+        return self._finished("pairs", made_pairs(pair, a, b), made.chunks, label)
+
+    def _label_pairs(self, rows: RowStream, label: str) -> RowStream:
+        name = slice_fingerprint(self.config, rows)
+        rows = self._column_stage(
+            "pair_slice", name, rows, lambda: self._drawn(rows), f"slice, {label}"
+        )
+        return self._call_stage(PairOracleStage(self.config), rows, label)
+
+    def _estimate_pairwise(self, judged: list[RowStream]) -> PipelineResult:
+        write_comparisons_to_label(judged, self.config, self.work_dir)
+        return self._write(estimate_pairwise(judged, self.config, self._findings))
+
+    def _drawn(self, rows: RowStream) -> dict[str, Any]:
+        """The slice to label, and each row's probability of being in it."""
+        assert self.config.oracle_config is not None  # checked by the callers
+        scores = rows.columns("judge_score")["judge_score"]
+        drawn = draw_slice(self.config.oracle_config, scores, self.config.seed)
+        return {"oracle_selected": drawn.selected, "label_propensity": drawn.propensity}
 
     def _estimate_direct(self, judged: dict[str, RowStream]) -> PipelineResult:
         if self.config.labels_from_file:
@@ -212,12 +270,10 @@ class CJEPipeline:
         if oracle is None:
             raise CJEError("there is no oracle_config", hint="leave the oracle stage out")
         name = slice_fingerprint(config, rows)
-
-        def columns() -> dict[str, Any]:
-            drawn = draw_slice(oracle, rows.columns("judge_score")["judge_score"], self.config.seed)
-            return {"oracle_selected": drawn.selected, "label_propensity": drawn.propensity}
-
-        rows = self._column_stage("oracle_slice", name, rows, columns, label and f"slice, {label}")
+        judged = rows
+        rows = self._column_stage(
+            "oracle_slice", name, judged, lambda: self._drawn(judged), label and f"slice, {label}"
+        )
         labelled = self._call_stage(OracleStage(config), rows, label)
         self._findings += report_labels(labelled, oracle)
         return labelled

@@ -26,6 +26,7 @@ from cje.policies.probe import PROBE_CONTEXT
 __all__ = ["NoStore", "Trial", "ask_all", "trials"]
 
 QUESTION, ANSWER = PROBE_CONTEXT, "Yes, I can help you with that. What do you need?"
+OTHER = "No."
 # Answers come within seconds, or the server is not ready for a run.
 _RETRIES = RetrySettings(max_attempts=3, max_refusals=5, base_seconds=0.2, max_seconds=1.0)
 
@@ -63,9 +64,12 @@ def _judging(what: str, place: str, config: PipelineConfig, part: JudgeConfig) -
     judge = make_judge(part)
 
     async def ask(request: Request, seed: int) -> Any:
+        if config.is_pairwise:
+            return await judge.acompare_once(QUESTION, ANSWER, OTHER, seed=seed)
         return await judge.ajudge(QUESTION, ANSWER, seed=seed)
 
-    identity = {"judge": judge.identity(), "asked": [QUESTION, ANSWER]}
+    shown = [QUESTION, ANSWER, OTHER] if config.is_pairwise else [QUESTION, ANSWER]
+    identity = {"judge": judge.identity(), "asked": shown}
     request = _request(config, identity, judge.provider, ask, part.model, part.max_tokens, place)
     return Trial(f"{what} ({part.model})", request, judge.aclose)
 

@@ -6,7 +6,7 @@ stage whose input does not exist yet is counted from the number of rows, and mar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from cje.pipeline.stages.base import CallStage, chunk_name
 from cje.pipeline.stages.calls import make_call_stage
 from cje.pipeline.stages.dataset import count_rows, dataset_chunks, dataset_fingerprint, read_rows
 from cje.pipeline.stages.oracle import slice_fingerprint
+from cje.pipeline.stages.pairs import found_pairs
 from cje.pipeline.store import CallStore, RecipeTotals
 from cje.pipeline.trials import trials
 
@@ -24,6 +25,7 @@ __all__ = ["RunPlan", "StagePlan", "make_plan"]
 
 CHARACTERS_PER_TOKEN = 4.0  # a usual figure for English; replaced by measured means once there are
 TEMPLATE_TOKENS = 150.0
+_SLICES = {"oracle": "oracle_slice", "pair_oracle": "pair_slice"}  # what the labels are drawn by
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,10 @@ class _Planner:
         self._totals = [] if store is None else store.totals()
 
     def plan(self) -> RunPlan:
-        plan = self._plan_direct() if self._config.is_direct else self._plan_logged()
+        if self._config.is_pairwise:
+            plan = self._plan_pairwise()
+        else:
+            plan = self._plan_direct() if self._config.is_direct else self._plan_logged()
         return replace(plan, stages=(*self._checks(), *plan.stages))
 
     def _checks(self) -> Iterator[StagePlan]:
@@ -133,14 +138,42 @@ class _Planner:
             rows += n_rows
         return RunPlan(rows, tuple(plans))
 
+    def _plan_pairwise(self) -> RunPlan:
+        """Every policy writes; pairs are compared, and labelled on a slice."""
+        plans: list[StagePlan] = []
+        written: dict[str, RowStream | None] = {}
+        rows = 0
+        for index, policy in enumerate(self._config.policies):
+            planner = _Planner(self._config.for_policy(index), self._store)
+            stream = planner._dataset()
+            rows = count_rows(planner._config.dataset) if stream is None else len(stream)
+            stage = make_call_stage("logging_policy", planner._config)
+            calls, done, written[policy.name] = planner._count(stage, stream, rows)
+            made = planner._priced(stage, calls, done, stream is not None)
+            plans.append(replace(made, stage=f"write {policy.name}"[:14]))
+        words = {"pair_judge": "judge", "pair_oracle": "label"}
+        for pair in self._config.pairs:
+            stages = self._stages(tuple(words), self._found_pairs(pair, written), rows)
+            plans += [replace(p, stage=f"{words[p.stage]} {pair[1]}"[:14]) for p in stages]
+        return RunPlan(rows * len(written), tuple(plans))
+
+    def _found_pairs(
+        self, pair: tuple[str, str], written: Mapping[str, RowStream | None]
+    ) -> RowStream | None:
+        a, b = (written[name] for name in pair)
+        if a is None or b is None or self._store is None:
+            return None
+        return found_pairs(self._work_dir, self._store, pair, a, b)
+
     def _stages(self, names: Sequence[str], stream: RowStream | None, rows: int) -> list[StagePlan]:
         plans = []
         for name in names:
             without = self._config.oracle_config is None or self._config.labels_from_file
-            if name == "oracle" and without:
+            labels = name in _SLICES
+            if labels and without:
                 continue
-            if name == "oracle":
-                stream = self._slice(stream)
+            if labels:
+                stream = self._slice(stream, _SLICES[name])
             stage = make_call_stage(name, self._config)
             calls, done, stream_after = self._count(stage, stream, rows)
             plans.append(self._priced(stage, calls, done, stream is not None))
@@ -183,15 +216,15 @@ class _Planner:
         chunks = dataset_chunks(self._work_dir, self._store, name)
         return None if chunks is None else RowStream(self._work_dir, "dataset", chunks)
 
-    def _slice(self, rows: RowStream | None) -> RowStream | None:
+    def _slice(self, rows: RowStream | None, stage: str) -> RowStream | None:
         """The drawn oracle slice, where it is complete."""
         if rows is None or self._store is None:
             return None
         name = slice_fingerprint(self._config, rows)
         names = [chunk_name(name, chunk) for chunk in rows.chunks]
         return self._complete(
-            "oracle_slice",
-            [find_chunk(self._work_dir, self._store, "oracle_slice", each) for each in names],
+            stage,
+            [find_chunk(self._work_dir, self._store, stage, each) for each in names],
         )
 
     def _complete(self, stage: str, chunks: Sequence[Chunk | None]) -> RowStream | None:

@@ -53,6 +53,27 @@ _COLUMNS: dict[str, dict[str, str]] = {
     "calibration": {"reward": "Float64"},
 }
 ORDER = tuple(_COLUMNS)
+# The stages of a pairwise run, which follow the writing of every policy's responses.
+_PAIR_COLUMNS: dict[str, dict[str, str]] = {
+    "pairs": {
+        "row_id": "Int64",
+        "prompt_id": "String",
+        "draw_idx": "Int64",
+        "context": "String",
+        "response": "String",
+        "other": "String",
+        "policy_a": "String",
+        "policy_b": "String",
+        "error": "String",
+    },
+    "pair_judge": {
+        "judge_score": "Float64",
+        "preferred_first": "Float64",
+        "preferred_second": "Float64",
+    },
+    "pair_slice": {"oracle_selected": "Boolean", "label_propensity": "Float64"},
+    "pair_oracle": {"oracle_label": "Float64"},
+}
 # Providers that are functions of this process: no server, no key, no waiting, no second attempt.
 IN_PROCESS = frozenset({"ngram", "offline", "deterministic", "callable", "csv"})
 
@@ -66,8 +87,10 @@ def schema_after(stage: str) -> dict[str, Any]:
             return pl.List(getattr(pl, name[5:-1]))
         return getattr(pl, name)
 
-    done = ORDER[: ORDER.index(stage) + 1]
-    return {column: resolve(kind) for name in done for column, kind in _COLUMNS[name].items()}
+    chain = _PAIR_COLUMNS if stage in _PAIR_COLUMNS else _COLUMNS
+    order = tuple(chain)
+    done = order[: order.index(stage) + 1]
+    return {column: resolve(kind) for name in done for column, kind in chain[name].items()}
 
 
 def chunk_name(stage_fingerprint: str, source: Chunk) -> str:

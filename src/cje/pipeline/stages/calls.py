@@ -9,6 +9,7 @@ from cje.pipeline.stages.base import CallStage
 from cje.pipeline.stages.judge import JudgeStage
 from cje.pipeline.stages.logging_policy import LoggingPolicyStage
 from cje.pipeline.stages.oracle import OracleStage
+from cje.pipeline.stages.pairs import PairJudgeStage, PairOracleStage
 from cje.pipeline.stages.target_policy import TeacherForcing
 
 __all__ = ["CALL_STAGES", "make_call_stage"]
@@ -18,6 +19,8 @@ CALL_STAGES: dict[str, Callable[[PipelineConfig], CallStage]] = {
     "judge": JudgeStage,
     "oracle": OracleStage,
     "target_policy": TeacherForcing,
+    "pair_judge": PairJudgeStage,
+    "pair_oracle": PairOracleStage,
 }
 
 

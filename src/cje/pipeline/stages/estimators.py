@@ -6,6 +6,7 @@ from cje.data import Dataset, PrecomputedSampler
 from cje.errors import CJEError
 from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.estimators.registry import find_estimator
+from cje.judges.template import load_template
 from cje.pipeline.config import PipelineConfig
 
 __all__ = ["check_estimators", "configured_estimators", "same_as_logging"]
@@ -42,12 +43,44 @@ def _check_direct(config: PipelineConfig) -> None:
             where="estimation.estimators",
             hint="leave out fresh_draws and dataset.response_field",
         )
+    if config.is_pairwise:
+        _check_pairwise(config)
     if oracle is None and "direct" in config.estimation.estimators:
         raise CJEError(
             "the estimator 'direct' calibrates the judge on labels, and there is no oracle_config",
             where="estimation.estimators",
             hint="add an oracle_config: a model, a table of labels, or source: page (`cje label`)",
         )
+
+
+def _check_pairwise(config: PipelineConfig) -> None:
+    if config.estimation.estimators != ("pairwise",):
+        raise CJEError(
+            "the estimator 'pairwise' reads comparisons and the others read scores",
+            where="estimation.estimators", value=list(config.estimation.estimators),
+            hint="give [pairwise] alone, and a second file with another work_dir for the others",
+        )  # fmt: skip
+    if len(config.policies) < 2:
+        raise CJEError("a comparison needs two policies", where="target_policies")
+    oracle = config.oracle_config
+    if oracle is not None and oracle.source not in ("model", "csv"):
+        raise CJEError(
+            "labels of comparisons come from a model or from a table",
+            where="oracle_config.source", value=oracle.source,
+            hint="use source: model, or source: csv with model_a, model_b, the prompt's id and "
+            "human_winner; for a labelling page, run without oracle_config and use "
+            "`cje label --pairs`",
+        )  # fmt: skip
+    judges = config.judge_places()
+    if oracle is not None and oracle.judge is not None and oracle.source == "model":
+        judges.append(("oracle_config.judge", oracle.judge))
+    for place, judge in judges:
+        offline = judge.provider == judge.in_process
+        if not offline and load_template(judge.template).kind != "comparative":
+            raise CJEError(
+                "a pairwise run needs a comparative template", where=config.line_of(place),
+                value=judge.template, hint="set template: comparative",
+            )  # fmt: skip
 
 
 def configured_estimators(
