@@ -78,3 +78,21 @@ def test_a_killed_ray_worker_changes_no_byte(tmp_path: Path) -> None:
     # Only what the dead worker had not yet committed was asked again.
     assert len(calls) == ROWS + 1
     assert sum(calls.values()) - ROWS - 1 <= 20
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_a_pairwise_run_on_ray_has_the_result_of_a_local_one(tmp_path: Path) -> None:
+    settings = ngram_settings()
+    settings["estimation"] = {"estimators": ["pairwise"]}
+    settings["oracle_config"] = {
+        "source": "model", "fraction": 0.5, "judge": {"provider": "offline", "noise": 0.01},
+    }  # fmt: skip
+    results = {}
+    for name in ("local", "ray"):
+        write_prompts(tmp_path / name, 40)
+        write_config(tmp_path / name, settings, executor=name, ray={"workers": 2})
+        config = load_config(tmp_path / name / "config.yaml")
+        results[name] = CJEPipeline(config).run().files()["pairwise.json"]
+    assert results["ray"] == results["local"]

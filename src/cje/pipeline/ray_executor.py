@@ -107,8 +107,9 @@ class RemoteBudget(Budget):
 class ChunkWorker:
     """Takes one chunk after the other through a stage, on some machine of the cluster."""
 
-    def __init__(self, config: dict[str, Any], stage: str, keeper: Any) -> None:
-        settings = PipelineConfig.model_validate(config)
+    def __init__(self, config: PipelineConfig, stage: str, keeper: Any) -> None:
+        # As it is: a part of a run (`for_policy`) is not a configuration that a file could hold.
+        settings = config
         capped = settings.budget.max_calls is not None or settings.budget.max_cost is not None
         store = RemoteStore(keeper)
         share = settings.ray.workers
@@ -203,7 +204,7 @@ class RayExecutor:
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         plan = data.from_items(todo, override_num_blocks=len(todo)).map_batches(
             ChunkWorker,
-            fn_constructor_args=(_plain(stage.config), stage.name, self._keeper),
+            fn_constructor_args=(stage.config, stage.name, self._keeper),
             compute=data.ActorPoolStrategy(size=min(self._config.ray.workers, len(todo))),
             batch_size=1,
             num_gpus=self._gpus(stage),
