@@ -13,6 +13,7 @@ from cje.errors import CJEError
 from cje.pipeline.budget import BudgetError
 from cje.pipeline.config import load_config
 from cje.pipeline.coordinator import CJEPipeline
+from cje.pipeline.stages.estimators import check_estimators
 from cje.pipeline.store import CallStore
 from cje.pipeline.work_plan import make_plan
 from cje.results.result import EstimationResult
@@ -194,3 +195,9 @@ def test_what_a_pairwise_run_cannot_do_is_refused_before_a_call(
     with pytest.raises(CJEError, match=words):
         CJEPipeline(config).run()
     assert not (config.work_dir / "store.sqlite").exists()
+
+
+def test_the_example_of_a_pairwise_run_is_a_configuration_that_can_run() -> None:
+    config = load_config(Path(__file__).parents[2] / "examples" / "pipeline_pairwise.yaml")
+    check_estimators(config)
+    assert config.pairs == [("current", "new-prompt")]
