@@ -23,7 +23,7 @@ from cje.label.active import ActiveDesign
 __all__ = ["ARENA", "WORLDS", "World", "active_labels", "arena_world", "replay", "true_mean"]
 
 World = Callable[[np.random.Generator, int], tuple[FloatArray, FloatArray]]
-ARENA = Path(__file__).parents[3] / "shared" / "data" / "arena"
+ARENA = Path(__file__).parents[2] / "shared" / "data" / "arena"
 
 
 def _normal(spread: Callable[[FloatArray], FloatArray]) -> World:
