@@ -20,7 +20,7 @@ from typing import Any
 
 import cje
 
-INTERNAL = {"checks", "terminal"}  # used by the other packages, not by users
+INTERNAL = {"checks", "hints", "terminal"}  # used by the other packages, not by users
 KEPT = Path(__file__).with_name("public_surface.txt")
 
 

@@ -119,7 +119,7 @@ def test_a_user_column_is_tested_unasked_and_used_when_named(tmp_path):
     plain = analyze_dataset(path)
     said = [f for f in plain.findings if f.code == "cluster-not-used"]
     assert len(said) == 1
-    assert "--field cluster=user_id" in said[0].action
+    assert "fields={'cluster': 'user_id'}" in said[0].action
     named = analyze_dataset(path, fields={"cluster": "user_id"})
     assert not [f for f in named.findings if f.code == "cluster-not-used"]
     assert named.influence.n_clusters == 30

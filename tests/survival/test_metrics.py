@@ -92,7 +92,7 @@ def test_censoring_that_follows_the_risk_is_reported_and_conditional_methods_wit
         )
         for result in (at_horizon, broken, *others):
             assert [f.code for f in result.findings] == ["censoring-depends-on-risk"]
-            assert "method='conditional'" in result.findings[0].action
+            assert "the method 'conditional'" in result.findings[0].action
         ratios.append(float(at_horizon))
         pseudo.append(float(broken))
         rcs = integrated_calibration_index(r.at_horizon, time, event, method="cox_rcs")

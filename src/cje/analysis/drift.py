@@ -11,6 +11,7 @@ from cje.analysis.inputs import read_source
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
+from cje.hints import option_hint, scale_hint
 from cje.inference import Decision, InfluenceEstimate, Interval
 from cje.kernels.arrays import FloatArray, IntArray
 
@@ -137,7 +138,7 @@ def drift(
     ):  # fmt: skip
         raise CJEError(
             "the runs are on different scales", value=(before.judge_scale, after.judge_scale),
-            hint="declare one with --judge-scale",
+            hint=f"declare one: {scale_hint('judge_scale')}",
         )  # fmt: skip
     a, b = _shared(before, after)
     labelled = before.n_labelled >= _LEAST_LABELS
@@ -183,7 +184,7 @@ def _shared(before: Dataset, after: Dataset) -> tuple[IntArray, IntArray]:
     if len(pairs) < _LEAST_SHARED:
         raise CJEError(
             f"drift needs at least {_LEAST_SHARED} rows that both runs have", value=len(pairs),
-            hint="name the column that identifies a row with --on",
+            hint=f"name the column that identifies a row: {option_hint('on', 'your_column')}",
         )  # fmt: skip
     first, second = np.array(pairs).T
     return first, second
@@ -229,7 +230,8 @@ def _labels_of(
     if after.n_labelled and str(after.oracle_scale) != str(before.oracle_scale):
         raise CJEError(
             "the runs' labels are on different scales",
-            value=(before.oracle_scale, after.oracle_scale), hint="declare one with --oracle-scale",
+            value=(before.oracle_scale, after.oracle_scale),
+            hint=f"declare one: {scale_hint('oracle_scale')}",
         )  # fmt: skip
     missing = np.isnan(label[b])
     label[b[missing]] = before.oracle_label[a[missing]]

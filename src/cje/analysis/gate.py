@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from cje.analysis.gate_labels import what_would_decide
 from cje.errors import CJEError
+from cje.hints import option_hint
 from cje.inference import Decision, GateRule, Interval
 from cje.results.comparison import Comparison, compare
 from cje.results.headline import decimals_for, on_labels, unit
@@ -211,7 +212,7 @@ def candidate_of(result: EstimationResult, baseline: str, candidate: str | None)
         raise CJEError(
             "which version is the candidate?",
             value=", ".join(others),
-            hint="name it: --candidate NAME, candidate=NAME",
+            hint=f"name it: {option_hint('candidate', others[0] if others else 'NAME')}",
         )
     return others[0]
 

@@ -10,6 +10,7 @@ from typing import Any
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators.registry import REGISTRY, EstimatorEntry
+from cje.hints import option_hint
 
 __all__ = ["as_table", "check_options", "read_source"]
 
@@ -90,7 +91,8 @@ def read_source(source: Any, **reading: Any) -> Dataset | None:
     if is_label_store(source):
         raise CJEError(
             "a labels file holds no judge scores", where=str(source),
-            hint="give the data it was made from, and this file as --labels (labels=)",
+            hint="give the data it was made from, and this file as labels: "
+            f"{option_hint('labels', str(source))}",
         )  # fmt: skip
     if isinstance(source, Dataset):
         raise CJEError(

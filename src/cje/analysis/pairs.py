@@ -14,6 +14,7 @@ from cje.data.sources import open_sources
 from cje.data.stored_comparisons import stored_comparisons
 from cje.data.style import STYLES
 from cje.errors import CJEError
+from cje.hints import by_interface, option_hint
 
 __all__ = ["check_pairwise", "comparisons_of"]
 
@@ -45,7 +46,8 @@ def comparisons_of(
         if estimator == "pairwise":
             raise CJEError(
                 "the data are scores of single responses, not comparisons",
-                hint="give rows with two policies and a winner, or labels of cje label --pairs",
+                hint="give rows with two policies and a winner, or labels of comparisons, "
+                + by_interface("collected on the labelling page", "cje label --pairs"),
             )
         return None
     if isinstance(source, Mapping):
@@ -68,10 +70,11 @@ def check_pairwise(name: str, logged: Any, calibration: Any) -> None:
         raise CJEError(
             f"the estimator '{name}' needs scores of single responses, and the data compare two "
             "responses per row",
-            hint="use estimator='pairwise' (--estimator pairwise)",
+            hint=f"use {option_hint('estimator', 'pairwise')}",
         )
     if logged is not None or calibration is not None:
         raise CJEError(
             "comparisons are analyzed by themselves",
-            hint="leave logged_data and calibration_data out (--logged, --calibration)",
+            hint="leave out "
+            + by_interface("logged_data and calibration_data", "--logged and --calibration"),
         )

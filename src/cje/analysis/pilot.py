@@ -16,6 +16,7 @@ from cje.diagnostics.dependence import cluster_dependence
 from cje.diagnostics.judge_quality import MIN_LABELS as MIN_PILOT_LABELS
 from cje.diagnostics.judge_quality import unexplained_share
 from cje.errors import CJEError
+from cje.hints import by_interface
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
@@ -88,7 +89,8 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
         raise CJEError(
             f"a pilot needs at least {MIN_PILOT_LABELS} labelled rows",
             value=len(labelled),
-            hint="label more rows, or plan from assumed quality: cje plan --sd ... --r2 ...",
+            hint="label more rows, or plan from assumed quality: "
+            + by_interface("sd and r2, without a pilot", "cje plan --sd ... --r2 ..."),
         )
     folds = get_folds(data.units, 5, seed)
     scores, labels = data.judge_score[labelled], data.oracle_label[labelled]

@@ -19,6 +19,7 @@ from cje.checks import check_level, check_number, check_whole_number
 from cje.diagnostics.transport import check_transport_margin
 from cje.errors import CJEError
 from cje.findings.labels import TRANSPORT_INCONCLUSIVE
+from cje.hints import by_interface
 
 __all__ = ["ProbePlan", "plan_probe"]
 
@@ -118,7 +119,8 @@ def plan_probe(
         if high > _MOST:
             raise CJEError(
                 "no probe is large enough for this margin", value=margin,
-                hint="more labels behind the calibration (--calibration-labels), or a wider margin",
+                hint="label more rows behind the calibration"
+                + by_interface("", " (--calibration-labels)") + ", or widen the margin",
             )  # fmt: skip
     low = max(high // 2, least - 1)
     while high - low > 1:

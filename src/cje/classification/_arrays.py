@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cje.checks import check_probabilities, check_weights, float_array
 from cje.errors import CJEError
+from cje.hints import by_interface, option_hint
 from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = [
@@ -60,7 +61,9 @@ def check_outcomes(
             "y_true must hold 0 and 1 only",
             where=f"row {row}",
             value=y[row].item(),
-            hint="name the label that counts as 1 with pos_label=...; for more than two classes "
+            hint="name the label that counts as 1 with "
+            + by_interface("pos_label", "--pos-label LABEL")
+            + "; for more than two classes "
             "use confidence_ece, top_label_ece or class_wise_ece",
         )
     return y, p, check_weights("sample_weight", sample_weight, len(p))
@@ -145,7 +148,7 @@ def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
     if name == "y_true" and isinstance(array[0], str):
         raise CJEError(
             "y_true must hold 0 and 1 only", value=str(array[0]),
-            hint="name the label that counts as 1: pos_label=... (--pos-label)",
+            hint=f"name the label that counts as 1: {option_hint('pos_label', str(array[0]))}",
         )  # fmt: skip
     return float_array(name, array)
 

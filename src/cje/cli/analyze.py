@@ -21,7 +21,6 @@ from cje.cli.reading import (
     Wide,
     given_source,
     reading_options,
-    reads_data,
 )
 from cje.cli.tables import print_tables, wide_console
 from cje.errors import CJEError
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["analyze", "has_refusal", "show_result"]
 
 
-@reads_data
 def analyze(
     data: Data = None,
     logged: Annotated[

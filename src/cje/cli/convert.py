@@ -18,14 +18,12 @@ from cje.cli.reading import (
     Wide,
     given_source,
     reading_options,
-    reads_data,
 )
 from cje.terminal import say
 
 __all__ = ["convert"]
 
 
-@reads_data
 def convert(
     files: Annotated[list[str], typer.Argument(help="Files to read, then the file to write.")],
     labels: Annotated[Path | None, typer.Option(help="Labels to join.")] = None,

@@ -19,14 +19,12 @@ from cje.cli.reading import (
     Wide,
     given_source,
     reading_options,
-    reads_data,
 )
 from cje.terminal import say
 
 __all__ = ["doctor"]
 
 
-@reads_data
 def doctor(
     files: Annotated[
         list[str], typer.Argument(help="Files or folders: evaluations, logged rows, exports.")

@@ -15,14 +15,12 @@ from cje.cli.reading import (
     PolicyColumn,
     Sheet,
     reading_options,
-    reads_data,
 )
 from cje.terminal import say
 
 __all__ = ["drift"]
 
 
-@reads_data
 def drift(
     old: Annotated[Path, typer.Argument(help="The old run: rows with judge scores and labels.")],
     new: Annotated[Path, typer.Argument(help="The new run over the same rows.")],

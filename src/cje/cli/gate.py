@@ -20,7 +20,6 @@ from cje.cli.reading import (
     Wide,
     given_source,
     reading_options,
-    reads_data,
 )
 from cje.terminal import safe, say
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["gate"]
 
 
-@reads_data
 def gate(
     data: Annotated[
         list[str],

@@ -21,7 +21,6 @@ from cje.cli.reading import (
     Wide,
     given_source,
     reading_options,
-    reads_data,
 )
 from cje.cli.tables import print_tables, wide_console
 from cje.terminal import safe, say
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["judge"]
 
 
-@reads_data
 def judge(
     data: Annotated[
         list[str], typer.Argument(help="Judged responses with labels: files or a folder.")

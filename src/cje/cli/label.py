@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cje.cli.reading import Field, PolicyColumn, Sheet, Wide, reading_options, reads_data
+from cje.cli.reading import Field, PolicyColumn, Sheet, Wide, reading_options
 from cje.errors import CJEError, require_extra
 from cje.terminal import say
 
@@ -26,7 +26,6 @@ _FIXED = {"count", "design", "seed", "baseline", "candidate", "pairs", "scale", 
           "third", "target"}  # fmt: skip
 
 
-@reads_data
 def label(
     ctx: typer.Context,
     data: Annotated[

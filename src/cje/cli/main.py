@@ -27,6 +27,7 @@ from cje.cli.run import resume, run, status, validate
 from cje.cli.score import score
 from cje.cli.show import show
 from cje.cli.survival import app as survival_app
+from cje.hints import command_line_hints
 from cje.terminal import say
 
 app = typer.Typer(
@@ -40,10 +41,12 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", help="Print the version, and those of the main dependencies."
     ),
 ) -> None:
+    context.with_resource(command_line_hints())  # in every message of every command
     if version:
         from cje._clash import clash_message
         from cje._version import version_report

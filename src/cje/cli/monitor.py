@@ -15,14 +15,12 @@ from cje.cli.reading import (
     PolicyColumn,
     Sheet,
     reading_options,
-    reads_data,
 )
 from cje.terminal import say
 
 __all__ = ["monitor"]
 
 
-@reads_data
 def monitor(
     files: Annotated[list[Path], typer.Argument(help="Labelled, judged rows; one or more files.")],
     time: Annotated[

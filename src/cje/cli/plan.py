@@ -18,7 +18,6 @@ from cje.cli.reading import (
     Sheet,
     Wide,
     reading_options,
-    reads_data,
 )
 from cje.errors import CJEError
 from cje.terminal import say
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 
-@reads_data
 def plan(
     pilot: Annotated[
         Path | None, typer.Argument(help="A pilot evaluation with labels on a slice.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -23,11 +22,7 @@ __all__ = [
     "Wide",
     "given_source",
     "reading_options",
-    "reads_data",
 ]
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 Data = Annotated[
     list[str] | None,
@@ -72,19 +67,6 @@ Wide = Annotated[
         help="Versions side by side in columns such as score_A, score_B; none: there are none.",
     ),
 ]
-
-
-def reads_data(command: Callable[P, R]) -> Callable[P, R]:
-    """A command whose errors give hints as options of the command."""
-
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        from cje.data.hints import command_line_hints
-
-        with command_line_hints():
-            return command(*args, **kwargs)
-
-    return run
 
 
 def given_source(data: Sequence[str] | None) -> Any:

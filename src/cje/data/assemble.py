@@ -13,7 +13,6 @@ import polars as pl
 from cje.data import columns
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
-from cje.data.hints import flag_option, option_hint, scale_hint
 from cje.data.judge_score import MAX_VARIANCE
 from cje.data.judges import JUDGE, covariate_name, joined_judges, mean_of_judges
 from cje.data.problems import BadRows, Origin
@@ -23,6 +22,7 @@ from cje.data.scale_checks import ScaleError, far_from_scale, policy_on_another_
 from cje.data.versions import files_question, repeats_question
 from cje.errors import CJEError
 from cje.findings import Finding
+from cje.hints import by_interface, flag_option, option_hint, scale_hint
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["Assembly", "LongLabels", "Wishes"]
@@ -247,8 +247,8 @@ class Assembly:
                 f"policy {policy.names[code]!r} has {counts[code]} row",
                 where=self.origin.name(row),
                 value=policy.names[code],
-                hint="one row has no standard error: add rows, or remove the policy (in Python "
-                "min_rows=1 reads it all the same)",
+                hint="one row has no standard error: add rows, or remove the policy"
+                + by_interface("; min_rows=1 reads it all the same", ""),
             )
 
     # ---- scales ----------------------------------------------------------------------------------
@@ -488,7 +488,7 @@ class Assembly:
         self.refuse(
             (lengths != usual).fill_null(True).to_numpy() | (usual == 0), "target_list",
             f"must hold {usual or 'some'} log-probabilities, one per target policy",
-            hint="name the targets with target_policies=[...]; never pad with a default",
+            hint=f"{_name_targets()}; never pad with a default",
         )  # fmt: skip
         flat = self.frame["target_list"].explode().to_numpy()
         wrong = ~(np.isfinite(flat) & (flat <= _LOGPROB_SLACK))
@@ -505,7 +505,7 @@ class Assembly:
         order = tuple(f"target_{k}" for k in range(matrix.shape[1]))
         self.notes.append(
             f"the target log-probabilities have no names; called {', '.join(order)} "
-            "(name them with target_policies=[...])"
+            f"({_name_targets()})"
         )
         return matrix, order
 
@@ -617,3 +617,9 @@ def _hashed(prompt: Codes) -> Codes:
         hashlib.blake2b(text.encode(), digest_size=10).hexdigest() for text in prompt.vocabulary
     )
     return Codes(prompt.codes, names)
+
+
+def _name_targets() -> str:
+    return "name the targets" + by_interface(
+        " with target_policies=[...]", " in the data: a column per target"
+    )

@@ -15,6 +15,7 @@ from cje.data.codes import Codes, Strings
 from cje.data.judge_score import MAX_VARIANCE
 from cje.data.raters import RaterLabels, position_in_group
 from cje.errors import CJEError
+from cje.hints import by_interface
 from cje.kernels.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -414,7 +415,8 @@ def _concat_clusters(parts: Sequence[Dataset]) -> Codes | None:
     if len(kept) < len(parts):
         raise CJEError(
             "cannot concatenate: cluster is missing in one part",
-            hint="add the column to every part, or remove it: with_columns(cluster=None)",
+            hint="add the column to every part, or remove it"
+            + by_interface(": with_columns(cluster=None)", ""),
         )
     return kept[0].concat(*kept[1:])
 

@@ -15,6 +15,7 @@ from cje.data.pair_table import PairRows, read_table
 from cje.data.sources import Opened, open_sources
 from cje.data.tables import RowsTable, Table
 from cje.errors import CJEError
+from cje.hints import field_hint, option_hint
 
 __all__ = ["is_pairwise", "read_comparisons"]
 
@@ -141,7 +142,7 @@ def _join_verdicts(
     if np.isnan(human).all():
         raise CJEError(
             "the file of verdicts has none by people", where=table.name,
-            hint="name their column: fields={'human_winner': ...} (--field human_winner=...)",
+            hint=f"name their column: {field_hint('human_winner', 'your_column')}",
         )  # fmt: skip
     place = {_key(rows, row) for row in range(len(rows.prompt))}
     given = np.flatnonzero(~np.isnan(human)).tolist()
@@ -150,7 +151,7 @@ def _join_verdicts(
         raise CJEError(
             f"none of the {len(given)} verdicts fits a comparison by prompt and policies",
             where=table.name, value=_key(found, given[0]),
-            hint="name the prompt's column with on= (--on id=question_id)",
+            hint=f"name the prompt's column: {option_hint('on', 'your_column')}",
         )  # fmt: skip
     rows.notes.append(f"{table.name}: {len(keep)} of {len(given)} human verdicts landed")
     for name in ("prompt", "first", "second", "turn"):

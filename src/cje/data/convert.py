@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from cje.data.fields import Leaf, Plan, kind_of
-from cje.data.hints import field_hint, label_map_hint, option_hint
 from cje.data.problems import BadRows, is_label
 from cje.data.values import Numbers, numbers_from_text
+from cje.hints import field_hint, label_map_hint, option_hint
 from cje.kernels.arrays import BoolArray
 
 __all__ = [

@@ -22,9 +22,9 @@ from cje.data.guesses import (
     of_the_same_criterion,
     possible_columns,
 )
-from cje.data.hints import field_hint, field_option
 from cje.data.leaf import Leaf, kind_of, normalised
 from cje.errors import CJEError
+from cje.hints import field_hint, field_option
 
 __all__ = [
     "POLICY_PART",

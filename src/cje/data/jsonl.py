@@ -20,10 +20,14 @@ from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
 from cje.data.tables import Loaded
 from cje.errors import CJEError
+from cje.hints import option_hint
 
 __all__ = ["JsonlTable"]
 
-_UTF8_HINT = "save the file as UTF-8, or pass skip_bad_rows=True to skip such rows and count them"
+
+def _utf8_hint() -> str:
+    skip = option_hint("skip_bad_rows", True)
+    return f"save the file as UTF-8, or skip and count such rows: {skip}"
 
 
 class _NeedsCare(Exception):
@@ -109,7 +113,7 @@ class JsonlTable:
                 row = parse(line.decode("utf-8"))
             except UnicodeDecodeError as error:
                 wrong = line[error.start :][:20]
-                bad.found("the line is not UTF-8", where=where, value=wrong, hint=_UTF8_HINT)
+                bad.found("the line is not UTF-8", where=where, value=wrong, hint=_utf8_hint())
                 continue
             except ValueError as error:
                 bad.found(

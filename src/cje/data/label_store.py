@@ -15,6 +15,7 @@ from cje.data.opening import open_file
 from cje.data.raters import RaterLabels
 from cje.data.scale import Scale
 from cje.errors import CJEError
+from cje.hints import option_hint
 
 __all__ = [
     "APPLICATION_ID",
@@ -103,7 +104,7 @@ def attach_labels(data: Dataset, stored: StoredLabels, where: str = "the labels 
     if stored.pairs and not stored.rows:
         raise CJEError(
             "the file holds side-by-side comparisons, not labels of single responses", where=where,
-            hint="use estimator='pairwise' (--estimator pairwise)",
+            hint=f"use {option_hint('estimator', 'pairwise')}",
         )  # fmt: skip
     keys = zip(data.prompt_id.decode(), data.policy.decode(), data.draw_idx.tolist(), strict=True)
     place = {key: row for row, key in enumerate(keys)}

@@ -15,6 +15,7 @@ from cje.data.problems import BadRows
 from cje.data.tables import Table
 from cje.data.values import mapping_note
 from cje.errors import CJEError
+from cje.hints import by_interface, field_hint, flag_option, option_hint
 from cje.kernels.arrays import IntArray
 
 __all__ = ["join_labels", "key_columns", "split_keys"]
@@ -90,7 +91,8 @@ def join_labels(
             f"none of the {labels.height} labels fits a row by {_words(keys)}",
             where=table.name,
             value=labels.select(keys).row(0),
-            hint=f"the data have keys such as {data.select(keys).row(0)}; choose columns with on=",
+            hint=f"the data have keys such as {data.select(keys).row(0)}; choose columns: "
+            f"{option_hint('on', 'your_column')}",
         )
     note = f"{table.name}: {landed.height} of {labels.height} labels landed by {_words(keys)}"
     if lost.height:
@@ -186,8 +188,8 @@ def _refuse_ambiguous_data(
             f"ambiguous key: {several.height} labels each fit several rows of the data",
             where=name,
             value=f"{_words(keys)} = {tuple(key)} fits {count} rows",
-            hint=f"add columns to the label file that tell them apart (such as {', '.join(more)}) "
-            "and name them in on=",
+            hint=f"add columns to the label file that distinguish them (such as {', '.join(more)}) "
+            f"and name all of them: {_on_hint((*keys, *more[:1]))}",
         )
 
 
@@ -214,7 +216,7 @@ def _attach(assembly: Assembly, landed: pl.DataFrame, name: str) -> None:
     if any(c == "rater_list" or c.startswith("rater:") for c in assembly.frame.columns):
         raise CJEError(
             "labels are both in the data and in a file of labels", where=name,
-            hint="switch those of the data off with fields={'oracle_label': None}",
+            hint=f"switch those of the data off: {field_hint('oracle_label', None)}",
         )  # fmt: skip
     column = np.full(assembly.frame.height, np.nan)
     if "oracle_label" in assembly.frame.columns:
@@ -226,7 +228,7 @@ def _attach(assembly: Assembly, landed: pl.DataFrame, name: str) -> None:
                 f"{int(clash.sum())} labels contradict those already in the data",
                 where=f"{name}; {assembly.origin.name(first)}",
                 value=(float(column[first]), float(values[np.argmax(clash)])),
-                hint="switch those of the data off with fields={'oracle_label': None}",
+                hint=f"switch those of the data off: {field_hint('oracle_label', None)}",
             )
     if "rater" in landed.columns:
         order = np.argsort(rows, kind="stable")
@@ -261,3 +263,7 @@ def _attach_propensity(assembly: Assembly, rows: IntArray, given: pl.Series, nam
 
 def _words(keys: Sequence[str]) -> str:
     return " and ".join(key.removeprefix("key:") for key in keys)
+
+
+def _on_hint(keys: Sequence[str]) -> str:
+    return by_interface(f"on={tuple(keys)!r}", " ".join(flag_option("on", key) for key in keys))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cje.data.fields import SYNONYMS, Leaf
-from cje.data.hints import field_hint, field_option
 from cje.data.leaf import normalised
 from cje.errors import CJEError
+from cje.hints import field_hint, field_option
 
 __all__ = ["ROLES", "PairLayout", "find_layout", "looks_pairwise"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cje.data.hints import flag_option, option_hint
 from cje.errors import CJEError
+from cje.hints import flag_option, option_hint
 from cje.kernels.arrays import BoolArray, IntArray
 
 __all__ = ["BadRows", "Origin", "Piece", "is_label"]

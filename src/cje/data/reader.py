@@ -15,7 +15,6 @@ from cje.data.csv_table import CsvTable
 from cje.data.dataset import Dataset
 from cje.data.fields import POLICY_PART, Leaf, Plan, Request, resolve
 from cje.data.guesses import Peek
-from cje.data.hints import FIELD_NAMES, label_map_hint, pairwise_hint
 from cje.data.labels import join_labels, key_columns, split_keys
 from cje.data.pair_layout import looks_pairwise
 from cje.data.problems import BadRows, Origin, Piece
@@ -26,6 +25,7 @@ from cje.data.values import mapping_note
 from cje.data.versions import ask_about_versions, columns_that_tell_repeats_apart
 from cje.data.wide import spread
 from cje.errors import CJEError
+from cje.hints import FIELD_NAMES, label_map_hint, pairwise_hint
 
 __all__ = ["read"]
 

@@ -13,6 +13,7 @@ from cje.data.dataset import Dataset
 from cje.data.label_store import StoredLabels
 from cje.data.style import style_of
 from cje.errors import CJEError
+from cje.hints import by_interface, option_hint
 from cje.kernels.arrays import IntArray
 
 __all__ = ["stored_comparisons"]
@@ -38,7 +39,8 @@ def stored_comparisons(
     if not stored.pairs:
         raise CJEError(
             "the labels file holds labels of single responses, not comparisons", where=where,
-            hint="use estimator='direct' (--estimator direct), or make one with cje label --pairs",
+            hint=f"use {option_hint('estimator', 'direct')}, or collect comparisons "
+            + by_interface("on the labelling page", "with cje label --pairs"),
         )  # fmt: skip
     policies = tuple(json.loads(stored.meta["policies"]))
     for name in policies:

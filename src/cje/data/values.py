@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from cje.data.hints import label_map_option
+from cje.hints import label_map_option
 from cje.kernels.arrays import BoolArray
 
 __all__ = ["MISSING", "Numbers", "looks_like_values", "mapping_note", "numbers_from_text"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from cje.data.hints import label_map_hint
 from cje.data.values import MISSING
 from cje.errors import CJEError
+from cje.hints import label_map_hint
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["Verdicts", "read_verdicts"]

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from cje.data.fields import SYNONYMS, Leaf, Plan
-from cje.data.hints import field_hint, field_option, flag_option, option_hint
 from cje.data.leaf import normalised, words_of
 from cje.data.problems import BadRows
 from cje.data.tables import Table
 from cje.errors import CJEError
+from cje.hints import field_hint, field_option, flag_option, option_hint
 
 __all__ = [
     "ask_about_versions",

@@ -15,12 +15,12 @@ import polars as pl
 
 from cje.data.fields import SYNONYMS, Leaf, Plan, Request, may_play_a_role
 from cje.data.guesses import Peek, is_about, is_criterion, is_judge
-from cje.data.hints import field_option, flag_option, option_hint
 from cje.data.leaf import normalised, words_of
 from cje.data.problems import BadRows
 from cje.data.sources import Source
 from cje.data.tables import Loaded, Table
 from cje.errors import CJEError
+from cje.hints import field_hint, field_option, flag_option, option_hint
 
 __all__ = ["spread"]
 
@@ -264,6 +264,6 @@ def _ask(names: Sequence[str], columns: Collection[Leaf], where: str) -> None:
         f"{shown}: versions side by side, or several judges of one response?",
         where=where,
         hint=f"versions: {option_hint('wide', ','.join(names))}; judges: "
-        f"{field_option('judge_score', listed)}",
+        f"{field_hint('judge_score', listed)}",
         answers=[flag_option("wide", ",".join(names)), field_option("judge_score", listed)],
     )

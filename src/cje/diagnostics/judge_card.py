@@ -9,6 +9,7 @@ from typing import Any
 
 from cje.diagnostics.judge_identity import JudgeIdentity
 from cje.errors import CJEError
+from cje.hints import by_interface
 
 __all__ = ["BiasEffect", "JudgeCard", "JudgeCards", "Measure"]
 
@@ -185,7 +186,8 @@ class JudgeCards:
         if known != VERSION:
             raise CJEError(
                 "this is not a judge card that this version reads", value=known,
-                hint="make it with cje judge DATA --save card.json",
+                hint="make it with "
+                + by_interface("judge_report(...).to_dict()", "cje judge DATA --save card.json"),
             )  # fmt: skip
         try:
             cards = tuple(JudgeCard.from_dict(card) for card in data["cards"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cje.data.comparisons import Comparisons
 from cje.errors import CJEError
+from cje.hints import option_hint
 from cje.results.estimator_names import DESCRIPTIONS
 
 if TYPE_CHECKING:
@@ -76,14 +77,14 @@ class EstimatorEntry:
             raise CJEError(
                 f"the estimator '{self.name}' needs scores of single responses, and these data are "
                 "comparisons of two",
-                hint="use estimator='pairwise' (--estimator pairwise)",
+                hint=f"use {option_hint('estimator', 'pairwise')}",
             )
         if not isinstance(given, Comparisons):
             raise CJEError(
                 f"the estimator '{self.name}' needs comparisons of two responses: a row with two "
                 "policies and a winner",
-                hint="give such data, or the labels of cje label --pairs; for scores of single "
-                "responses use estimator='direct'",
+                hint="give such data, or labels of comparisons; for "
+                f"scores of single responses use {option_hint('estimator', 'direct')}",
             )
 
 

@@ -10,6 +10,7 @@ from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.scale import Scale
 from cje.errors import CJEError
+from cje.hints import option_hint
 from cje.kernels.arrays import FloatArray
 
 __all__ = [
@@ -42,7 +43,8 @@ def require_same_judge_scale(scale: Scale, other: Dataset, what: str, than: str)
         raise CJEError(
             f"the judge scores of {what} were read on {other.judge_scale}, those of {than} on "
             f"{scale}, so one calibration cannot serve both",
-            hint="state the range the judge scores on, e.g. judge_scale='1-5' (--judge-scale 1-5)",
+            hint="state the range the judge scores on, for example "
+            f"{option_hint('judge_scale', '1-5')}",
         )
 
 

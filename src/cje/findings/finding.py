@@ -9,6 +9,7 @@ from string import Formatter
 from typing import Any
 
 from cje.errors import CJEError
+from cje.hints import by_interface
 
 __all__ = ["Finding", "Rule", "Severity"]
 
@@ -87,6 +88,8 @@ class Rule:
         Those the finding can have, the usual one first.
     thresholds : mapping name -> number
         The limits that decide whether, and how severely, the finding appears.
+    command_action : str, optional
+        `action` where the reader runs the command and the syntax differs from Python's.
     """
 
     code: str
@@ -95,6 +98,7 @@ class Rule:
     meaning: str
     severities: tuple[Severity, ...] = (Severity.WARNING,)
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    command_action: str = ""
 
     def __getitem__(self, name: str) -> float:
         """A threshold by name."""
@@ -115,7 +119,7 @@ class Rule:
             self.code,
             self.message.format(**values),
             chosen,
-            self.action.format(**values),
+            self._action().format(**values),
             subject,
             dict(values if details is None else details),
         )
@@ -125,7 +129,7 @@ class Rule:
         lines = [f"  {self.code} [{self._levels()}]", f"    {self.meaning}"]
         if self.thresholds:
             lines.append(f"    thresholds: {self._limits()}")
-        return [*lines, f"    next: {_without_formats(self.action)}"]
+        return [*lines, f"    next: {_without_formats(self._action())}"]
 
     def markdown(self) -> list[str]:
         """The rule as lines of a page."""
@@ -133,7 +137,13 @@ class Rule:
         lines += [f"> {_without_formats(self.message)}", ""]
         if self.thresholds:
             lines += [f"Thresholds: {self._limits()}.", ""]
-        return [*lines, f"Next: {_without_formats(self.action)}."]
+        lines.append(f"Next: {_without_formats(self.action)}.")
+        if self.command_action:
+            lines += ["", f"On the command line: {_without_formats(self.command_action)}."]
+        return lines
+
+    def _action(self) -> str:
+        return by_interface(self.action, self.command_action or self.action)
 
     def _levels(self) -> str:
         return " or ".join(map(str, self.severities))

@@ -21,6 +21,7 @@ UNCALIBRATED = Rule(
     "label a random slice of the responses and use estimator='direct'",
     "The estimate is the judge's mean score; nothing ties it to the labels.",
     (_REFUSE,),
+    command_action="label a random slice of the responses and use --estimator direct",
 )
 FEW_LABELS = Rule(
     "few-labels",
@@ -63,7 +64,7 @@ LABELS_NOT_RANDOM = Rule(
     "labels-not-random",
     "labelled rows have judge scores {gap:+.3f} away from the mean of all {n_rows:,} rows "
     "(p = {p_value:.1g}): they do not look chosen {how}, and the estimate assumes that they were",
-    "record the probability with which each row was chosen as label_propensity (use_mar=True "
+    "record the probability with which each row was chosen as label_propensity (use_mar "
     "estimates it from the score, for estimators from logged data), or label a random slice",
     "Labels describe all rows only if they were chosen at random or with known probabilities.",
     thresholds={"p_value": 1e-3, "labels_needed": 10},
@@ -114,9 +115,10 @@ CLUSTER_NOT_USED = Rule(
     "labels of one {column} err alike (intraclass correlation {icc:.2f}, p = {p_value:.1g}), and "
     "the intervals take prompts to be independent: the labels' part should be about {factor:.2f} "
     "times as wide",
-    "name the column as the cluster: --field cluster={column}, or fields={{'cluster': '{column}'}}",
+    "name the column as the cluster: fields={{'cluster': '{column}'}}",
     "A conversation, a user or a document holds several prompts whose labels are not independent.",
     thresholds={"p_value": 0.01, "factor": 1.05},
+    command_action="name the column as the cluster: --field cluster={column}",
 )
 IMPOSSIBLE_PROPENSITIES = Rule(
     "impossible-propensities",
@@ -186,7 +188,8 @@ CALIBRATION_RESIDUAL = Rule(
     "calibration-residual",
     "in the {region} third of judge scores the labels differ from the calibration by {mean:+.3f} "
     "({n} labels)",
-    "use calibration_mode='two_stage' or add a covariate such as the response length",
+    "use the two-stage calibration (calibration_mode 'two_stage'), or add a covariate such as the "
+    "response length",
     "The calibration is off in one region of the scores.",
     thresholds={"p_value": 0.01, "residual": 0.02},
 )
@@ -194,10 +197,12 @@ JUDGE_BIAS = Rule(
     "judge-bias",
     "at the same score the judge {verb} {what} (error {effect:+.3f}{each}, adjusted p "
     "{p_adjusted:.1g})",
-    "labels of each policy correct it; a numeric factor can also be passed as a covariate "
-    "(--covariate {factor})",
+    "labels of each policy correct it; a numeric factor can also be passed as a covariate: "
+    "covariates=({factor!r},)",
     "What the judge gets wrong depends on something other than its score.",
     thresholds={"p_value": 0.01, "effect": 0.01},
+    command_action="labels of each policy correct it; a numeric factor can also be passed as a "
+    "covariate: --covariate {factor}",
 )
 TRANSPORT_FAIL = Rule(
     "transport-fail",
@@ -215,17 +220,20 @@ TRANSPORT_INCONCLUSIVE = Rule(
     "transport-inconclusive",
     "its own {n_labels} labels differ from the calibration by {mean:+.3f} "
     "[{low:+.3f}, {high:+.3f}] on average; {reason}",
-    "label more randomly chosen responses of it (cje plan --transport says how many)",
+    "label more randomly chosen responses of it (plan_probe says how many)",
     "Too few labels of the policy to check the calibration it borrows.",
     thresholds={"clusters_for_pass": 20},
+    command_action="label more randomly chosen responses of it (cje plan --transport says how "
+    "many)",
 )
 TRANSPORT_NOT_GRADED = Rule(
     "transport-not-graded",
     "its own {n_labels} labels differ from the calibration that its value rests on by {mean:+.3f} "
     "[{low:+.3f}, {high:+.3f}] on average; no margin says whether that matters",
-    "declare the largest difference of no importance, on the label's scale "
-    "(--transport-margin, transport_margin=)",
+    "declare the largest difference of no importance, on the label's scale: transport_margin",
     "An audit is graded against a margin that is declared beforehand; there is no default.",
+    command_action="declare the largest difference of no importance, on the label's scale: "
+    "--transport-margin",
 )
 TRANSPORT_NOT_CHECKED = Rule(
     "transport-not-checked",
@@ -281,8 +289,10 @@ LOW_RATER_AGREEMENT = Rule(
 JUDGE_CARD_STALE = Rule(
     "judge-card-stale",
     "the judge card was made for another judge: the {changed}",
-    "make the card again with labels of responses that this judge scored (cje judge DATA --save)",
+    "make the card again with labels of responses that this judge scored: judge_report",
     "A judge card holds for one model, template and rubric.",
+    command_action="make the card again with labels of responses that this judge scored (cje "
+    "judge DATA --save FILE)",
 )
 DIFFERENT_PROMPTS = Rule(
     "different-prompts",

@@ -16,7 +16,7 @@ POOLED_CALIBRATION = Rule(
 LABEL_CHANGES = Rule(
     "label-changes",
     "calibration moves the most probable class of {rate:.1%} of the calibration rows",
-    'use rest="lead", or predict_top_label, for the classifier\'s own label',
+    'call predict_top_label, or set rest to "lead", for the classifier\'s own label',
     "After calibration another class can be the most probable.",
     (Severity.INFO,),
 )
@@ -32,8 +32,9 @@ MISCALIBRATED = Rule(
     "miscalibrated",
     "{metric} is {value:.3f}; a calibrated model would score {null:.3f} on these rows "
     "(p = {p_value:.2g})",
-    "recalibrate on held-out rows: cje classifier check --map FILE saves the map",
+    "recalibrate on held-out rows: cje.classification fits the map",
     "The classifier's probabilities are not the frequencies observed.",
+    command_action="recalibrate on held-out rows: cje classifier check --map FILE saves the map",
 )
 SUBGROUP_MISCALIBRATED = Rule(
     "subgroup-miscalibrated",
@@ -55,7 +56,7 @@ CENSORING_DEPENDS_ON_RISK = Rule(
     "{metric} assumes censoring independent of the covariates, but censoring before the horizon "
     "follows the predicted risk (hazard ratio of censoring, upper against lower quartile of risk: "
     "{hazard_ratio:.2f}; p = {p_value:.2g})",
-    "use method='conditional' (ICI, curve and O/E at a horizon) and calibration_in_the_large, "
+    "use the method 'conditional' (ICI, curve and O/E at a horizon) and calibration_in_the_large, "
     "which allow censoring to depend on the predicted risk",
     "The metric is biased where censoring depends on the risk.",
     thresholds={"p_value": 0.01, "spread": 0.1},
@@ -64,7 +65,7 @@ NAIVE_ICI = Rule(
     "naive-ici",
     "the naive ICI counts early-censored subjects as event-free and uses robust lowess iterations; "
     "it is far from zero even for a perfect model",
-    "use method='pseudo', or 'conditional' where censoring depends on the risk",
+    "use the method 'pseudo', or 'conditional' where censoring depends on the risk",
     "The formula as published ignores censoring.",
 )
 SURVIVAL_ZERO = Rule(
@@ -83,7 +84,7 @@ ONE_MINUS_SURVIVAL = Rule(
     "one-minus-survival",
     "expected events were computed as 1 - S(T), which is not the expected number of events: a "
     "perfect model scores about 2 without censoring",
-    "use expected='cumulative_hazard'",
+    "use expected events by 'cumulative_hazard'",
     "The formula as published is not the expected number of events.",
 )
 METRIC_UNDEFINED = Rule(
@@ -104,7 +105,7 @@ PROPORTIONAL_HAZARDS = Rule(
     "cox_rcs assumes that the effect of the predicted risk on the hazard is constant up to the "
     "horizon, but it changes with time (p = {p_value:.2g}): the curve may show miscalibration "
     "where there is none",
-    "use method='conditional', which assumes no form of the hazard",
+    "use the method 'conditional', which assumes no form of the hazard",
     "The assumption of the method cox_rcs does not hold.",
     thresholds={"p_value": 0.05},
 )
@@ -128,10 +129,12 @@ CURVE_TOO_COARSE = Rule(
     "the predicted curves have too few times, or end too early, for O/E at the subjects' own "
     "times: reading them as steps or interpolating their hazard changes the expected events by "
     "{difference:.0%}",
-    "predict over all observed times, or pass survival_at_own_time=; O/E at a horizon is not "
+    "predict over all observed times, or pass survival_at_own_time; O/E at a horizon is not "
     "affected",
     "Predictions at a few times do not say what is expected by each subject's own time.",
     (Severity.INFO,),
     thresholds={"difference": 0.1},
+    command_action="predict over all observed times, or name the column of survival at each "
+    "subject's own time (--own COLUMN); O/E at a horizon is not affected",
 )
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))

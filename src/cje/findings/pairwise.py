@@ -12,9 +12,11 @@ NO_HUMAN_VERDICTS = Rule(
     "no-human-verdicts",
     "no comparison has a human verdict: these are the judge's preferences, and its bias shifts "
     "them by an unknown amount that the intervals do not cover",
-    "have people judge a random slice of the comparisons (cje label --pairs), and analyze again",
+    "have people judge a random slice of the comparisons, and analyze again",
     "The win rates are the judge's; nothing ties them to what people prefer.",
     (_REFUSE,),
+    command_action="have people judge a random slice of the comparisons (cje label --pairs), and"
+    " analyze again",
 )
 FEW_HUMAN_VERDICTS = Rule(
     "few-human-verdicts",

@@ -17,9 +17,10 @@ ERROR_ROWS = Rule(
 TRIAL = Rule(
     "trial",
     "{estimator}: {reason}",
-    "run without --limit",
+    "run without limit",
     "A trial on the first contexts has too few rows for this estimator.",
     (_INFO,),
+    command_action="run without --limit",
 )
 SERVER = Rule(
     "server",

@@ -36,7 +36,7 @@ MEAN_WEIGHT = Rule(
     "unnormalised weights average {mean_weight:.3g}, not 1 (standard error {mean_weight_se:.3g})",
     "check that logging and target log-probs were scored by the same engine, template and tokens; "
     "state known noise of repeated scorings as logprob_noise; without right weights only fresh "
-    "draws with label_weight='projected' are left, which takes the judge to miss nothing",
+    "draws with label_weight 'projected' are left, which takes the judge to miss nothing",
     "Importance weights average 1 where the log-probs are right. Refused where W weights rows or "
     "labels, a warning where only m(S) does. The limit is in standard errors, corrected for "
     "skewness: honest logs exceed it about once in a thousand. A mean within 1% of one is never "
@@ -61,7 +61,7 @@ WEIGHTS_MISS_DRAWS = Rule(
     "standard deviations (adjusted p {p_adjusted:.1g}): the weights do not turn the log into this "
     "policy",
     "check the log-probs (engine, template, tokens, truncation); without right weights only "
-    "label_weight='projected' is left, which takes the judge to miss nothing, or labels on the "
+    "label_weight 'projected' is left, which takes the judge to miss nothing, or labels on the "
     "fresh draws and the direct method",
     "Right weights give the log the target's distribution of every feature. Refused where the "
     "difference is highly significant and large enough to move the value by a quarter of its "
@@ -119,7 +119,7 @@ LABELS_MISS_TARGET = Rule(
     "labels-miss-target",
     "labelled rows carry {ratio:.2f} times the weight of this version that rows chosen as stated "
     "would carry (p = {p_value:.1g}): the labels represent another kind of response",
-    "record the probability with which each row was chosen as label_propensity (use_mar=True "
+    "record the probability with which each row was chosen as label_propensity (use_mar "
     "estimates it from the score), or label a random slice",
     "The labels represent less than half, or more than twice, the responses of this policy: "
     "refused; a smaller significant gap is a warning.",
@@ -130,16 +130,16 @@ CALIBRATION_DOES_NOT_CARRY_OVER = Rule(
     "calibration-does-not-carry-over",
     "labels weighted to this version differ from the calibration by {gap:+.3f} more than at equal "
     "scores (adjusted p {p_adjusted:.1g}): the judge misses something that distinguishes it",
-    "weight labels by W (label_weight='raw', the default), or improve the judge",
+    "weight labels by W (label_weight 'raw', the default), or improve the judge",
     "The relation of label to score is different for the target. Information where labels are "
-    "weighted by W, which corrects for it; with label_weight='projected' refused where the gap is "
+    "weighted by W, which corrects for it; with label_weight 'projected' refused where the gap is "
     "both highly significant and large beside the value's standard error, otherwise a warning.",
     (_WARN, _REFUSE, _INFO),
     {"p_value": 0.05, "refuse_p_value": 0.001, "standard_errors": 0.25},
 )
 LABEL_UNCERTAINTY_LEFT_OUT = Rule(
     "label-uncertainty-left-out",
-    "oua_jackknife=False: intervals treat the calibration as known",
+    "oua_jackknife is off: intervals treat the calibration as known",
     "leave oua_jackknife on for any number that is reported",
     "Intervals are too short by the uncertainty of the calibration.",
 )
@@ -175,7 +175,7 @@ SHRINKAGE_BIAS = Rule(
     "shrinkage-bias",
     "shrinkage moved the value by {bias:+.4f}, more than half its standard error {se:.4f}: the "
     "interval does not include that",
-    "use shrinkage_method='optimal', or none",
+    "use shrinkage_method 'optimal', or none",
     "Shrinkage trades variance for a bias that the interval does not cover.",
     thresholds={"standard_errors": 0.5},
 )

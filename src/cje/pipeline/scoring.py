@@ -25,6 +25,7 @@ from cje.data.fields import SYNONYMS
 from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.running import ERROR_ROWS
+from cje.hints import option_hint
 from cje.models import ModelCallError
 from cje.pipeline.chunks import parquet_bytes
 from cje.pipeline.config import PipelineConfig
@@ -164,8 +165,8 @@ def _rows(
 ) -> list[_Row]:
     """What is scored of each record; a record without a text stops the run and is named."""
     names = {
-        "prompt": context or _column(records[0], "prompt", where, "--context-field"),
-        "response": response or _column(records[0], "response", where, "--response-field"),
+        "prompt": context or _column(records[0], "prompt", where, "context_field"),
+        "response": response or _column(records[0], "response", where, "response_field"),
     }
     made = []
     for number, record in enumerate(records, start=1):
@@ -187,13 +188,13 @@ def _rows(
     return made
 
 
-def _column(record: Mapping[str, Any], role: str, where: str, option: str) -> str:
+def _column(record: Mapping[str, Any], role: str, where: str, argument: str) -> str:
     for name in (role, *SYNONYMS[role]):
         if name in record:
             return name
     raise CJEError(
         f"no column for the {role}", where=where, value=sorted(record),
-        hint=f"name it: {option} COLUMN",
+        hint=f"name it: {option_hint(argument, 'COLUMN')}",
     )  # fmt: skip
 
 
@@ -212,7 +213,7 @@ def _logging_policy(
         return None
     raise CJEError(
         "nothing says which policy wrote the logged responses", where=where,
-        hint=f"add --logging NAME ({' or '.join(names)})",
+        hint=f"add {option_hint('logging', 'NAME')} ({' or '.join(names)})",
     )  # fmt: skip
 
 

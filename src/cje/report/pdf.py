@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from cje.errors import CJEError
+from cje.hints import by_interface
 
 __all__ = ["find_browser", "need_browser", "print_page"]
 
@@ -24,7 +25,6 @@ _OPTIONS = (
 )  # fmt: skip
 _SECONDS = 120
 _FAILED = "the browser could not print the PDF"
-_INSTEAD = "write an HTML page instead: --report report.html"
 
 
 def find_browser() -> str | None:
@@ -44,8 +44,9 @@ def need_browser() -> str:
     if browser is None:
         raise CJEError(
             "a PDF needs Chromium or Chrome, and none is installed",
-            hint="install one (on Debian and Ubuntu: apt install chromium), or write an HTML page "
-            "(--report report.html) and print it from any browser",
+            hint="install one (on Debian and Ubuntu: apt install chromium), or write an HTML page"
+            + by_interface("", " (--report report.html)")
+            + " and print it from any browser",
         )
     return browser
 
@@ -72,9 +73,13 @@ def print_page(page: str) -> bytes:
                 command, capture_output=True, timeout=_SECONDS, check=False, cwd=folder
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise CJEError(_FAILED, where=browser, value=error, hint=_INSTEAD) from error
+            raise CJEError(_FAILED, where=browser, value=error, hint=_instead()) from error
         if not made.is_file():
             said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
             last = said[-1] if said else f"exit code {ended.returncode}"
-            raise CJEError(_FAILED, where=browser, value=last, hint=_INSTEAD)
+            raise CJEError(_FAILED, where=browser, value=last, hint=_instead())
         return made.read_bytes()
+
+
+def _instead() -> str:
+    return "write an HTML page instead" + by_interface("", ": --report report.html")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from cje.errors import CJEError
+from cje.hints import option_hint
 
 __all__ = ["choose_baseline"]
 
@@ -43,7 +44,9 @@ def choose_baseline(names: Sequence[str], wanted: str | None) -> tuple[str, str]
         return names[0], ""
     found = [name for name in names if _WORDS & set(re.split(r"[^a-z]+", name.lower()))]
     if len(found) == 1:
-        return found[0], f"baseline: {found[0]} (from its name; baseline=, --baseline to change)"
-    return names[
-        0
-    ], f"baseline: {names[0]} (the first in the data; baseline=, --baseline to change)"
+        return found[0], f"baseline: {found[0]} (from its name; {_change()})"
+    return names[0], f"baseline: {names[0]} (the first in the data; {_change()})"
+
+
+def _change() -> str:
+    return f"{option_hint('baseline', 'NAME')} to change"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cje.errors import CJEError
+from cje.hints import by_interface
 from cje.results.comparison import BestPolicy, Comparison
 
 __all__ = ["KeptAnswers"]
@@ -79,5 +80,6 @@ class KeptAnswers:
 def _refused(what: str, instead: str) -> CJEError:
     return CJEError(
         f"this result was saved without its influence matrix and cannot answer: {what}",
-        hint=f"it has {instead}; for more, save the whole result (to_json() or --save)",
+        hint=f"it has {instead}; for more, save the whole result: "
+        + by_interface("to_json()", "--save FILE"),
     )

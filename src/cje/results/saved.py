@@ -18,6 +18,7 @@ import numpy as np
 
 from cje.checks import is_number
 from cje.errors import CJEError
+from cje.hints import by_interface
 from cje.inference import (
     LABELS,
     SAMPLE_LABELS,
@@ -76,7 +77,7 @@ def loads(text: str) -> EstimationResult:
         raise CJEError(
             "the saved result is incomplete or damaged",
             value=error,
-            hint="save it again with result.to_json(path) or cje analyze --save",
+            hint=f"save it again with {_saving()}",
         ) from error
 
 
@@ -108,7 +109,7 @@ def read(source: str | Path) -> EstimationResult:
             raise CJEError(
                 "not a saved result: the file is not UTF-8 text",
                 where=str(source)[:200],
-                hint="give a file written by result.to_json(path) or cje analyze --save",
+                hint=f"give a file written by {_saving()}",
             ) from error
     return loads(source)
 
@@ -319,3 +320,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | set | frozenset):
         return list(value)
     raise CJEError("the result holds a value that JSON cannot represent", value=value)
+
+
+def _saving() -> str:
+    return by_interface("result.to_json(path)", "cje analyze --save FILE")

@@ -13,6 +13,7 @@ import numpy as np
 from cje.checks import check_level, check_probabilities, finite_array
 from cje.errors import CJEError
 from cje.findings import Finding
+from cje.hints import by_interface
 from cje.inference.curve import CalibrationCurve
 from cje.inference.intervals import Interval
 from cje.kernels.arrays import FloatArray
@@ -247,7 +248,8 @@ def survival_report(
     check_level(level)
     if horizons is None:
         raise CJEError("horizons are missing", where="horizons",
-                       hint="name at least one, such as horizons=[1, 3, 5]")  # fmt: skip
+                       hint="name at least one, such as "
+                       + by_interface("horizons=[1, 3, 5]", "--horizons 1,3,5"))  # fmt: skip
     grid = np.unique(finite_array("horizons", np.atleast_1d(horizons)))
     for t in grid:
         check_horizon(float(t), sample, "horizons")
@@ -277,20 +279,19 @@ def _own_survival(
         if sample.entry is None:
             return own, None
         if given[1] is None:
-            return (
-                "under delayed entry it needs survival at entry too (survival_at_entry=, "
-                "--own-at-entry)"
+            return "under delayed entry it needs survival at entry too: " + by_interface(
+                "survival_at_entry", "--own-at-entry COLUMN"
             )
         return own, check_probabilities("survival_at_entry", given[1], n=len(sample))
     if sample.competing is not None:  # one minus an incidence is not exp(-H) of a hazard
         return (
-            "with competing events it needs survival at own times from the cause-specific hazard "
-            "(survival_at_own_time=, --own)"
+            "with competing events it needs survival at own times from the cause-specific hazard: "
+            + _own_time()
         )
     if read.own is None:
         return (
             "it needs predicted curves over all observed times, or survival at each subject's own "
-            "time (survival_at_own_time=, --own)"
+            "time: " + _own_time()
         )
     if sample.entry is None:
         return read.own, None
@@ -428,3 +429,7 @@ def _view_section(view: HorizonView, metrics: Iterable[MetricEstimate], name: st
         ))  # fmt: skip
     head = f"{name}: horizon {at}" if name else f"Horizon {at}"
     return Section(head, tuple(parts))
+
+
+def _own_time() -> str:
+    return by_interface("survival_at_own_time", "--own COLUMN")

@@ -95,7 +95,7 @@ def _fit(survival: FloatArray, sample: SurvivalSample, horizon: float, n_knots: 
     if float(np.ptp(cloglog)) == 0:
         raise CJEError("every prediction is the same: cox_rcs has nothing to regress on",
                        where="survival_probs_at_t", value=float(survival[0]),
-                       hint="use method='pseudo'")  # fmt: skip
+                       hint="use the method 'pseudo'")  # fmt: skip
     basis, places = spline_of_risk(cloglog, n_knots)
     scale = basis.std(axis=0)
     event = sample.event & (sample.time <= horizon)
@@ -106,7 +106,7 @@ def _fit(survival: FloatArray, sample: SurvivalSample, horizon: float, n_knots: 
     if not fit.converged or float(np.linalg.eigvalsh(fit.information)[0]) < 1e-6 * unit:
         raise CJEError("the Cox spline has no finite estimate", where="method='cox_rcs'",
                        value=f"{int(event.sum())} events by the horizon",
-                       hint="use fewer knots, or method='conditional'")  # fmt: skip
+                       hint="use fewer knots, or the method 'conditional'")  # fmt: skip
     return _Spline(basis / scale, scale, places, sets, fit)
 
 

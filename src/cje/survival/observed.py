@@ -75,12 +75,12 @@ def check_method(method: str, sample: SurvivalSample) -> str:
     if sample.entry is not None and method not in ("conditional", "cox_rcs"):
         raise CJEError(
             "delayed entry needs a method that conditions on the predicted risk",
-            where="method", value=method, hint="use method='conditional'",
+            where="method", value=method, hint="use the method 'conditional'",
         )  # fmt: skip
     if sample.competing is not None and method == "cox_rcs":
         raise CJEError(
             "cox_rcs does not support competing events: one minus exp(-H) is not their incidence",
-            where="method", value=method, hint="use method='pseudo' or 'conditional'",
+            where="method", value=method, hint="use the method 'pseudo' or 'conditional'",
         )  # fmt: skip
     return method
 

@@ -20,6 +20,7 @@ from cje.checks import (
     refuse_rows,
 )
 from cje.errors import CJEError
+from cje.hints import by_interface, option_hint
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.survival.arguments import SMALLEST_SHARE, check_groups
 
@@ -156,9 +157,12 @@ def split_causes(
 def _codes_hint(codes: FloatArray, bad: float) -> str:
     """What other codes than 0 and 1 probably mean."""
     if bad <= 1 or bad != int(bad):
-        return "pass 0 and 1, or one integer per kind of event together with cause="
+        return "pass 0 and 1, or one integer per kind of event together with " + by_interface(
+            "cause", "--cause"
+        )
     hint = (
-        "if the other codes are competing events, name the event of interest with cause=1; do not "
+        "if the other codes are competing events, name the event of interest with "
+        f"{option_hint('cause', 1)}; do not "
         "recode them as censored, which overstates the observed risk"
     )
     if set(np.unique(codes)) <= {1.0, 2.0}:
@@ -252,8 +256,9 @@ def interval_censored(what: str, where: str, value: Any) -> CJEError:
         "a right-censored time per row",
         where=where,
         value=value,
-        hint="if the first column is the time of entry, pass it as entry= and the second as the "
-        "time; for intervals use a method made for them (icenReg in R)",
+        hint="if the first column is the time of entry, pass it as "
+        + by_interface("entry", "--entry")
+        + " and the second as the time; for intervals use a method made for them (icenReg in R)",
     )
 
 

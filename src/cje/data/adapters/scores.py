@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cje.hints import field_hint
+
 __all__ = [
     "Adapted",
     "Response",
@@ -99,7 +101,9 @@ def adapted(responses: Iterable[Response], tool: str, *notes: str) -> Adapted:
         remarks.append(f"judge_score is the score '{judged[0]}'")
     elif judged:
         names = ", ".join(f"scores.{name}" for name in judged)
-        remarks.append(f"several scores ({names}): choose with fields={{'judge_score': ...}}")
+        remarks.append(
+            f"several scores ({names}): choose with {field_hint('judge_score', judged[0])}"
+        )
     if human:
         remarks.append(f"oracle_label from {', '.join(map(repr, human))}")
     rows = [_row(response, judged, human) for response in known]

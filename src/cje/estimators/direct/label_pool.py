@@ -12,6 +12,7 @@ from cje.data.dataset import Dataset
 from cje.data.folds import get_folds
 from cje.errors import CJEError
 from cje.estimators.rows import require_same_judge_scale, require_scores
+from cje.hints import option_hint
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["MIN_CLUSTERS", "LabelPool", "gather_labels", "inverse_propensity"]
@@ -104,7 +105,8 @@ def _check_enough(data: Dataset, n_labels: int, units: Codes) -> None:
         raise CJEError(
             f"direct needs at least {_MIN_LABELS} oracle labels in all",
             value=n_labels,
-            hint="label more rows at random (estimator='naive' runs without labels)",
+            hint="label more rows at random "
+            f"({option_hint('estimator', 'naive')} runs without labels)",
         )
     n, unit = units.compact().n_names, "prompts" if data.cluster is None else "clusters"
     if n < MIN_CLUSTERS:

@@ -29,6 +29,7 @@ from cje.checks import check_choice
 from cje.data import RaterLabels
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
+from cje.hints import field_hint, option_hint
 from cje.inference import Component
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_means, cluster_sums
@@ -82,8 +83,8 @@ def rater_role(data: Dataset, mode: str) -> RaterRole:
     if data.rater_labels is None or not len(data.rater_labels):
         if mode == "random":
             raise CJEError(
-                "raters='random' needs to know who gave each label",
-                hint="name the column of the raters: fields={'rater': ...} (--field rater=COLUMN)",
+                f"{option_hint('raters', 'random')} needs to know who gave each label",
+                hint=f"name the column of the raters: {field_hint('rater', 'your_column')}",
             )
         return RaterRole("unknown", 0)
     n = len(np.unique(data.rater_labels.rater.codes))

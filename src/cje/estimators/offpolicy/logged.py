@@ -16,6 +16,7 @@ from cje.data.scale import Scale
 from cje.diagnostics import check_weights_vary
 from cje.errors import CJEError
 from cje.estimators.rows import covariate_matrix, require_same_judge_scale
+from cje.hints import field_hint
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
@@ -194,8 +195,8 @@ def _units_like(logged: LoggedRows, fresh: Dataset) -> Codes:
     if fresh.cluster is not None and not logged.cluster_of:
         raise CJEError(
             "the fresh draws name clusters and the logged rows do not",
-            hint="give the logged rows the same column (fields={'cluster': ...}), or read the "
-            "fresh draws without it",
+            hint="give the logged rows the same column "
+            f"({field_hint('cluster', 'your_column')}), or read the fresh draws without it",
         )
     if fresh.cluster is not None or not logged.cluster_of:
         return fresh.units

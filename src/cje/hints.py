@@ -9,6 +9,7 @@ from contextvars import ContextVar
 
 __all__ = [
     "FIELD_NAMES",
+    "by_interface",
     "command_line_hints",
     "field_hint",
     "field_option",
@@ -41,6 +42,17 @@ def command_line_hints() -> Iterator[None]:
         yield
     finally:
         _COMMAND_LINE.reset(token)
+
+
+def by_interface(python: str, command: str) -> str:
+    """One of two wordings: for a reader who calls Python, or who runs the command.
+
+    Examples
+    --------
+    >>> by_interface("covariates=('length',)", "--covariate length")
+    "covariates=('length',)"
+    """
+    return command if _COMMAND_LINE.get() else python
 
 
 def field_option(role: str, column: str | None) -> str:
@@ -90,8 +102,8 @@ def label_map_hint(words: Sequence[str] = ()) -> str:
     return f"label_map={{{pairs}}}"
 
 
-def flag_option(name: str, value: str | bool = True) -> str:
-    """An option of `cje.data.read` as the command writes it.
+def flag_option(name: str, value: str | float | bool = True) -> str:
+    """An argument as the option of the same name of the command.
 
     Examples
     --------
@@ -123,8 +135,8 @@ def pairwise_hint() -> str:
     return "analyze_dataset(..., estimator='pairwise') reads comparisons"
 
 
-def option_hint(name: str, value: str | bool) -> str:
-    """An option of `cje.data.read` with a value, or as a flag of the command.
+def option_hint(name: str, value: str | float | bool) -> str:
+    """An argument with a value, or the option of the same name of the command.
 
     Examples
     --------
