@@ -10,7 +10,7 @@ import numpy as np
 
 from cje.checks import check_level
 from cje.data.dataset import Dataset
-from cje.data.fields import may_be_length
+from cje.data.field_names import may_be_length
 from cje.data.judges import judge_of
 from cje.diagnostics.judge_card import JudgeCards
 from cje.diagnostics.judge_identity import JudgeIdentity

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cje.data.fields import Plan, may_be_cluster, may_be_length, may_be_time
+from cje.data.field_names import may_be_cluster, may_be_length, may_be_time
+from cje.data.field_plan import Plan
 from cje.data.problems import BadRows
 
 __all__ = ["cluster_columns", "factor_columns"]

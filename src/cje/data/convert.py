@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.field_plan import Plan
+from cje.data.fields import Leaf, kind_of
 from cje.data.problems import BadRows, is_label
 from cje.data.values import Numbers, numbers_from_text
 from cje.hints import field_hint, label_map_hint, option_hint

@@ -12,7 +12,8 @@ from pathlib import Path
 import polars as pl
 
 from cje.data.convert import POLARS_FAILURES
-from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.field_plan import Plan
+from cje.data.fields import Leaf, kind_of
 from cje.data.opening import open_file
 from cje.data.parsing import check_cells, csv_lines
 from cje.data.problems import BadRows

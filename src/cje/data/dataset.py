@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from cje.data import columns
 from cje.data.arrays import frozen
 from cje.data.codes import Codes, Strings
+from cje.data.concat import concat_datasets
 from cje.data.raters import RaterLabels
 from cje.data.scale import UNIT, Scale
 from cje.errors import CJEError
@@ -249,7 +250,7 @@ class Dataset:
 
         Rewards cannot be missing: they are kept where every part has them.
         """
-        return columns.concat_datasets((self, *others))
+        return concat_datasets((self, *others))
 
     def with_columns(self, **new: Any) -> Dataset:
         """A copy with columns replaced or added.

@@ -13,7 +13,9 @@ import polars as pl
 
 from cje.data.blocks import lines_of, map_blocks
 from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, leaves_of_schema, path_expression
-from cje.data.fields import Leaf, Plan, kind_of, may_play_a_role
+from cje.data.field_names import may_play_a_role
+from cje.data.field_plan import Plan
+from cje.data.fields import Leaf, kind_of
 from cje.data.json_checks import claimed_kinds
 from cje.data.parsing import parse_json, parse_marked
 from cje.data.problems import BadRows

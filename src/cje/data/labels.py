@@ -9,7 +9,9 @@ import polars as pl
 
 from cje.data.assemble import Assembly, LongLabels
 from cje.data.codes import Codes
-from cje.data.fields import SYNONYMS, Leaf, Request, resolve
+from cje.data.field_names import SYNONYMS
+from cje.data.field_plan import Request
+from cje.data.fields import Leaf, resolve
 from cje.data.leaf import normalised
 from cje.data.problems import BadRows
 from cje.data.tables import Table

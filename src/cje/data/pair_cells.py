@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from cje.data.convert import POLARS_FAILURES, path_expression
-from cje.data.fields import Plan
+from cje.data.field_plan import Plan
 from cje.data.jsonl import JsonlTable
 from cje.data.opening import open_file
 from cje.data.problems import BadRows

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cje.data.fields import SYNONYMS, Leaf
+from cje.data.field_names import SYNONYMS
+from cje.data.fields import Leaf
 from cje.data.leaf import normalised
 from cje.errors import CJEError
 from cje.hints import field_hint, field_option

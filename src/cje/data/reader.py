@@ -13,7 +13,8 @@ from cje.data.assemble import Assembly, Wishes
 from cje.data.codes import Codes
 from cje.data.csv_table import CsvTable
 from cje.data.dataset import Dataset
-from cje.data.fields import POLICY_PART, Leaf, Plan, Request, resolve
+from cje.data.field_plan import Plan, Request
+from cje.data.fields import POLICY_PART, Leaf, resolve
 from cje.data.guesses import Peek
 from cje.data.labels import join_labels, key_columns, split_keys
 from cje.data.pair_layout import looks_pairwise

@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from cje.data.convert import CANONICAL_TYPES, column_numbers, numbered, value_hint
-from cje.data.fields import Leaf, Plan, kind_of
+from cje.data.field_plan import Plan
+from cje.data.fields import Leaf, kind_of
 from cje.data.parsing import Ambiguous
 from cje.data.problems import BadRows, is_label
 from cje.data.values import Numbers

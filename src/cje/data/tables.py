@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import polars as pl
 
 from cje.data.convert import POLARS_FAILURES, canonical_frame, leaves_of_schema, path_expression
-from cje.data.fields import Leaf, Plan
+from cje.data.field_plan import Plan
+from cje.data.fields import Leaf
 from cje.data.opening import open_file
 from cje.data.parquet_footer import check_parquet_size
 from cje.data.problems import BadRows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from cje.data.fields import Plan
+from cje.data.field_plan import Plan
 from cje.data.problems import BadRows
 from cje.data.tables import Table
 

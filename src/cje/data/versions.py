@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from cje.data.fields import SYNONYMS, Leaf, Plan
+from cje.data.field_names import SYNONYMS
+from cje.data.field_plan import Plan
+from cje.data.fields import Leaf
 from cje.data.leaf import normalised, words_of
 from cje.data.problems import BadRows
 from cje.data.tables import Table

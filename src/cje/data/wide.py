@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from cje.data.fields import SYNONYMS, Leaf, Plan, Request, may_play_a_role
+from cje.data.field_names import SYNONYMS, may_play_a_role
+from cje.data.field_plan import Plan, Request
+from cje.data.fields import Leaf
 from cje.data.guesses import Peek, is_about, is_criterion, is_judge
 from cje.data.leaf import normalised, words_of
 from cje.data.problems import BadRows

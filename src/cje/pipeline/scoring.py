@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cje.data.fields import SYNONYMS
+from cje.data.field_names import SYNONYMS
 from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.running import ERROR_ROWS

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from cje.inference import CalibrationCurve, Finding, InfluenceEstimate, Severity
 from cje.kernels.arrays import FloatArray
 from cje.results.best import find_best
+from cje.results.caveats import caveats_about, warnings_about
 from cje.results.comparison import (
     BestPolicy,
     Comparison,
@@ -24,6 +24,7 @@ from cje.results.comparison import (
     refused_pair,
 )
 from cje.results.intervals import Intervals
+from cje.results.pairing import levels, paired_positions
 from cje.results.table import (
     NUMBERS,
     gathered_findings,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["EstimationResult"]
 
 _NOTHING = (math.nan, math.nan)
-MOST_PAIRED = 30
 """Of more policies not every pair is compared: only those with the baseline and the best one."""
 
 
@@ -198,7 +198,7 @@ class EstimationResult:
         self, a: str, b: str, margin: float | None = None, among: int | None = None
     ) -> Comparison:
         margin = check_margin(self.metadata.get("margin") if margin is None else margin)
-        caveats = tuple(c for name in (a, b) for c in self._caveats(name))
+        caveats = tuple(c for name in (a, b) for c in caveats_about(self, name))
         for name in (a, b):
             self.influence.index(name)  # an unknown name is an error
         refused = self.refused()
@@ -227,35 +227,15 @@ class EstimationResult:
     @cached_property
     def _pairs(self) -> tuple[tuple[Comparison, float], ...]:
         refused = self.refused()
-        names = [(self.policies[j], self.policies[i]) for i, j in self._paired_positions()]
+        names = [
+            (self.policies[j], self.policies[i]) for i, j in paired_positions(self, self._order)
+        ]
         usable = [self.policies[k] not in refused for k in range(len(self.policies))]
-        among = sum(math.comb(sum(usable[k] for k in order), 2) for order in self._levels())
+        among = sum(
+            math.comb(sum(usable[k] for k in order), 2) for order in levels(self, self._order)
+        )
         among = max(among, 1)
         return adjusted([self._compare(a, b, among=among) for a, b in names], among)
-
-    def _levels(self) -> list[list[int]]:
-        """Positions that are compared with each other, baseline first: all, or those of a level."""
-        if self.cells is None:
-            return [list(self._order)]
-        levels: dict[str, list[int]] = {}
-        for k in self._order:
-            levels.setdefault(self.cells[k]["level"], []).append(k)
-        return list(levels.values())
-
-    def _paired_positions(self) -> list[tuple[int, int]]:
-        pairs = [pair for order in self._levels() for pair in self._pairs_among(order)]
-        rank = {k: place for place, k in enumerate(self._order)}
-        return sorted(pairs, key=lambda pair: (rank[pair[0]], rank[pair[1]]))
-
-    def _pairs_among(self, order: Sequence[int]) -> list[tuple[int, int]]:
-        """Pairs of positions: all, or beyond `MOST_PAIRED` those with the first and the best."""
-        if len(order) <= MOST_PAIRED:
-            return list(itertools.combinations(order, 2))
-        refused, baseline = self.refused(), order[0]
-        usable = [k for k in order if self.policies[k] not in refused]
-        best = max(usable, key=lambda k: float(self.estimates[k]), default=baseline)
-        with_best = [(best, k) for k in order if k not in (baseline, best) and best != baseline]
-        return [(baseline, k) for k in order if k != baseline] + with_best
 
     def versus_baseline(self) -> list[Comparison]:
         """Each other policy minus the baseline; adjusted as in `compare_all`."""
@@ -287,26 +267,9 @@ class EstimationResult:
         refused = self.refused()
         if self.kept is not None:
             return self.kept.best_among(refused)
-        warnings = {name: self._warnings(name) for name in self.policies}
+        warnings = {name: warnings_about(self, name) for name in self.policies}
         borrowed = self.metadata.get("borrowed", ())
         return find_best(self.influence, refused, borrowed, warnings, self.level)
-
-    def _warnings(self, name: str) -> tuple[str, ...]:
-        """The warnings about one policy, except that it is borrowed."""
-        return tuple(
-            finding.message
-            for finding in self.findings
-            if finding.severity is Severity.WARNING
-            and finding.subject == name
-            and finding.code != "borrowed-calibration"
-        )
-
-    def _caveats(self, name: str) -> tuple[str, ...]:
-        if name not in self.metadata.get("borrowed", ()):
-            return ()
-        count = self.metadata.get("n_labels", {}).get(name) or 0
-        own = {0: "no labels", 1: "1 label"}.get(count, f"{count} labels")
-        return (f"{name} rests on borrowed calibration ({own} of its own)",)
 
     def all_findings(self) -> tuple[Finding, ...]:
         """The findings of the result and of its subgroups; subjects name column and level."""

@@ -8,8 +8,9 @@ from typing import Any
 
 from cje.inference import Finding, Interval, Severity
 from cje.results.headline import decimals_for, headline
+from cje.results.pairing import MOST_PAIRED
 from cje.results.pairwise import is_pairwise, pair_tables
-from cje.results.result import MOST_PAIRED, EstimationResult
+from cje.results.result import EstimationResult
 from cje.results.text_table import TextTable
 from cje.terminal import safe
 

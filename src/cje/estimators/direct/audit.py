@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.data.dataset import Dataset
-from cje.data.fields import may_be_cluster
+from cje.data.field_names import may_be_cluster
 from cje.diagnostics import (
     TransportAudit,
     TransportStatus,

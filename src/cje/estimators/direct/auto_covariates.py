@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cje.data.dataset import Dataset
-from cje.data.fields import may_be_length
+from cje.data.field_names import may_be_length
 from cje.kernels.arrays import FloatArray
 from cje.kernels.clusters import cluster_sums
 

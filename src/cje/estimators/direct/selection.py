@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cje.data.dataset import Dataset
-from cje.data.fields import may_be_time
+from cje.data.field_names import may_be_time
 from cje.data.folds import get_folds
 from cje.diagnostics.labelling import chance_gap
 from cje.diagnostics.selection import SelectionCheck, check_selection, selection_model

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cje.data import Dataset
-from cje.data.fields import may_be_length
+from cje.data.field_names import may_be_length
 from cje.findings import Finding, Severity
 from cje.findings.weights import WEIGHTS_MISS_DRAWS
 from cje.inference import InfluenceEstimate, holm
