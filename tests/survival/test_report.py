@@ -20,7 +20,7 @@ from cje.survival import (
     paired_difference,
     survival_report,
 )
-from cje.survival.assess import SurvivalReport
+from cje.survival.assessed import SurvivalReport
 from tests.survival.r_values import r_values, table
 
 GBSG, MGUS2 = table("gbsg"), table("mgus2")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cje.checks import check_choice
-from cje.classification.estimators import CalibratedClassifier
+from cje.classification.calibrated_classifier import CalibratedClassifier
 from cje.classification.multiclass import SoftmaxMap, fit_temperature, fit_vector
 from cje.kernels.arrays import FloatArray, IntArray
 

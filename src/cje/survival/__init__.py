@@ -6,7 +6,8 @@ simulation study, which uses the ``survival`` extra.
 
 from __future__ import annotations
 
-from cje.survival.assess import SurvivalReport, survival_report
+from cje.survival.assess import survival_report
+from cje.survival.assessed import SurvivalReport
 from cje.survival.bootstrap import CalibrationDraws, bootstrap_calibration
 from cje.survival.brier import (
     brier_score,

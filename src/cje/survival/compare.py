@@ -15,7 +15,8 @@ from cje.inference.intervals import Interval
 from cje.report import Forest, ForestRow, Report, Table
 from cje.report.wording import interval as interval_text
 from cje.report.wording import number, p_value
-from cje.survival.assess import SurvivalReport, survival_report
+from cje.survival.assess import survival_report
+from cje.survival.assessed import SurvivalReport
 from cje.survival.result import MetricEstimate, Spread, spread_of
 
 __all__ = ["MetricDifference", "SurvivalComparison", "compare_survival", "paired_difference"]

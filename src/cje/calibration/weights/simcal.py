@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cje.calibration.weights.score_cells import ScoreCells
+from cje.calibration.weights.simcal_inputs import read_outcome, read_scores, read_weights
 from cje.calibration.weights.stacking import (
     FoldGrid,
     Shape,
@@ -24,7 +25,7 @@ from cje.calibration.weights.stacking import (
     variance_mixture,
 )
 from cje.calibration.weights.target_mean import pav_blocks
-from cje.checks import LARGEST, float_array, fold_column, is_number
+from cje.checks import fold_column, is_number
 from cje.data.folds import get_content_folds
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
@@ -210,8 +211,8 @@ class SIMCalibrator:
         """
         if not hasattr(self, "fits_"):
             raise CJEError("Must call fit() before predict()")
-        raw, single = _read_weights(weights)
-        x = _read_scores(scores, len(raw))
+        raw, single = read_weights(weights)
+        x = read_scores(scores, len(raw))
         if raw.shape[1] != len(self.fits_):
             raise CJEError(f"The fit had {len(self.fits_)} policies", value=raw.shape[1])
         low, high = self.score_range_
@@ -235,10 +236,10 @@ class SIMCalibrator:
                 "wherever E[W|S] varies; use the default, objective='projection'",
                 stacklevel=4,
             )
-        raw, single = _read_weights(weights)
+        raw, single = read_weights(weights)
         n, n_policies = raw.shape
-        x = _read_scores(scores, n)
-        outcome = _read_outcome(rewards, residuals, raw.shape)
+        x = read_scores(scores, n)
+        outcome = read_outcome(rewards, residuals, raw.shape)
         cells = ScoreCells.build(x)
         grid = FoldGrid.build(cells, *self._folds(fold_ids, cells, [x, *raw.T]))
         self.score_range_ = (float(cells.x[0]), float(cells.x[-1]))
@@ -408,56 +409,3 @@ def _note(before: float, after: float, fit: _PolicyFit) -> str:
     if after < _NEARLY_CONSTANT * before:
         notes.append("nearly constant weights: right only if the score is unrelated to the weights")
     return "; ".join(notes)
-
-
-def _read_weights(weights: ArrayLike) -> tuple[FloatArray, bool]:
-    raw = float_array("weights", weights)
-    single = raw.ndim == 1
-    raw = raw[:, None] if single else raw
-    if raw.ndim != 2 or raw.size == 0:
-        raise CJEError("weights must be (n,) or (n, K), not empty", value=np.shape(weights))
-    bad = ~(np.isfinite(raw) & (raw >= 0))
-    if bad.any():
-        row, column = (int(i) for i in np.unravel_index(int(np.argmax(bad)), raw.shape))
-        raise CJEError(
-            "weights must be finite and not negative",
-            where=f"row {row}, policy {column}",
-            value=float(raw[row, column]),
-        )
-    empty = raw.max(axis=0) == 0
-    if empty.any():
-        raise CJEError(
-            "All weights are zero: nothing to calibrate",
-            where=f"policy {int(np.argmax(empty))}",
-            hint="the target policy has no overlap with the logged rows; use fresh draws",
-        )
-    return raw, single
-
-
-def _read_scores(scores: ArrayLike, n: int) -> FloatArray:
-    x = float_array("scores", scores)
-    if x.shape != (n,):
-        raise CJEError(f"Length mismatch: weights={n}, scores={x.shape}")
-    bad = ~np.isfinite(x)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise CJEError("scores must be finite", where=f"row {row}", value=float(x[row]))
-    return x
-
-
-def _read_outcome(
-    rewards: ArrayLike | None, residuals: ArrayLike | None, shape: tuple[int, ...]
-) -> FloatArray | None:
-    given = rewards if residuals is None else residuals
-    if given is None:
-        return None
-    outcome = float_array("rewards and residuals", given)
-    outcome = outcome[:, None] if outcome.ndim == 1 else outcome
-    if outcome.ndim != 2 or len(outcome) != shape[0] or outcome.shape[1] not in (1, shape[1]):
-        raise CJEError("rewards and residuals must have one value per row", value=outcome.shape)
-    low, high = float(outcome.min()), float(outcome.max())  # a NaN passes through both
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise CJEError("rewards and residuals must be finite")
-    if max(-low, high) > LARGEST:
-        raise CJEError("rewards and residuals are too large", value=max(-low, high))
-    return outcome
