@@ -17,6 +17,7 @@ from cje.cli.main import app
 from cje.data.dataset import Dataset
 from cje.estimators.registry import find_estimator
 from cje.findings import RULES, Finding, Severity, describe
+from cje.hints import command_line_hints
 
 SOURCE = Path(__file__).parents[1] / "src" / "cje"
 ROOT = SOURCE.parents[1]
@@ -61,7 +62,8 @@ def test_the_page_of_findings_is_the_registry() -> None:
 
 def test_the_command_prints_all_rules_or_one() -> None:
     runner = CliRunner()
-    assert runner.invoke(app, ["findings"]).output == describe()
+    with command_line_hints():
+        assert runner.invoke(app, ["findings"]).output == describe()
     one = runner.invoke(app, ["findings", "low-ess"]).output
     assert "refuse fraction 0.1" in one
     assert "heavy-tail" not in one

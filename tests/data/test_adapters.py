@@ -117,12 +117,12 @@ def test_lm_evaluation_harness_samples(tmp_path: Path) -> None:
     assert data.prompt_id.names == ("0", "1", "2", "3")
     assert data.prompt is not None
     assert data.prompt[1] == "question 1"
-    # the harness writes a summary beside the samples: left aside, and said so
+    # the harness writes a summary beside the samples: ignored, and said so
     shutil.copytree(folder, tmp_path / "model-x")
     (tmp_path / "model-x" / "results_2026.json").write_text('{"results": {}}')
     beside = read(tmp_path / "model-x")
     assert len(beside) == 4
-    assert "left aside results_2026.json" in notes(beside)
+    assert "ignored results_2026.json" in notes(beside)
 
 
 @pytest.mark.parametrize("name", ["test_run.json", "latest_test_run.json"])

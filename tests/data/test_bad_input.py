@@ -151,7 +151,7 @@ def test_a_single_line_of_100_mb(tmp_path: Path) -> None:
         for _ in range(100):
             stream.write(b"x" * 2**20)
         stream.write(b'"}')
-    refused(path, "a.jsonl", "row 1", "32 MB", "one object a line")
+    refused(path, "a.jsonl", "row 1", "32 MB", "one object per line")
 
 
 # ---- a line ------------------------------------------------------------------------------------

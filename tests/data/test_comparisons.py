@@ -210,7 +210,7 @@ def test_verdicts_of_another_file_join_in_either_order() -> None:
     assert triples(data)[3] == ("q0", "y", "x")
     assert same(data.human, [NAN, NAN, NAN, 1.0])
     assert data.covariates["tokens"].tolist() == [-0.5, -0.5, -0.5, 0.5]
-    assert any("1 of 2 human verdicts landed" in note for note in data.metadata["reading"])
+    assert any("1 of 2 human verdicts matched" in note for note in data.metadata["reading"])
 
 
 def test_human_judgements_of_mt_bench_land_on_its_gpt4_pairs() -> None:

@@ -133,7 +133,7 @@ def test_a_sheet_is_chosen_by_name(tmp_path: Path, expected: Dataset) -> None:
         FRAME.to_pandas().to_excel(book, sheet_name="evals", index=False)
     data = read(tmp_path / "a.xlsx", sheet="evals")
     assert data == expected
-    assert any("left aside: notes" in note for note in data.metadata["reading"])
+    assert any("ignored: notes" in note for note in data.metadata["reading"])
     with pytest.raises(CJEError, match=r"no such sheet.*notes, evals"):
         read(tmp_path / "a.xlsx", sheet="evils")
 

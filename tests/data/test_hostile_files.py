@@ -72,7 +72,7 @@ def test_the_bound_of_zstandard_data_holds_and_is_close(tmp_path: Path) -> None:
         packed = pa.compress(content, codec="zstd", asbytes=True)
         assert len(content) <= zstd_bound(packed) <= len(content) + 2 * 128 * 1024
         assert zstd_bound(packed + packed) >= 2 * len(content)
-    with pytest.raises(ValueError, match="cut off"):
+    with pytest.raises(ValueError, match="truncated"):
         zstd_bound(pa.compress(b"word " * 400_000, codec="zstd", asbytes=True)[:-10])
 
 
@@ -81,7 +81,7 @@ def test_gzip_is_unpacked_whole_and_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     packed = gzip.compress(content)
     assert gunzip(io.BytesIO(packed), "a") == content
     assert gunzip(io.BytesIO(packed + packed), "a") == content + content
-    with pytest.raises(CJEError, match="cut off"):
+    with pytest.raises(CJEError, match="truncated"):
         gunzip(io.BytesIO(packed[:-20]), "a")
     with pytest.raises(CJEError, match="damaged"):
         gunzip(io.BytesIO(packed[:100] + b"x" * 50 + packed[150:]), "a")

@@ -29,7 +29,7 @@ def test_labels_join_by_policy_and_prompt_by_default(tmp_path: Path) -> None:
     data = read(responses(), labels=tmp_path / "labels.csv", oracle_scale=(1, 5))
     assert np.flatnonzero(data.is_labelled).tolist() == [3, 6]
     assert data.oracle_label[[3, 6]].tolist() == [0.25, 0.75]
-    assert "labels.csv: 2 of 2 labels landed by policy and prompt_id" in data.metadata["reading"]
+    assert "labels.csv: 2 of 2 labels matched by policy and prompt_id" in data.metadata["reading"]
 
 
 def test_labels_join_by_a_named_column() -> None:
@@ -37,7 +37,7 @@ def test_labels_join_by_a_named_column() -> None:
     data = read(rows, labels=[{"key": "k4", "score": 1.0}, {"key": "k99", "score": 0.0}], on="key")
     assert np.flatnonzero(data.is_labelled).tolist() == [4]
     report = " ".join(data.metadata["reading"])
-    assert "1 of 2 labels landed by key" in report
+    assert "1 of 2 labels matched by key" in report
     assert "1 fit no row (first: ('k99',))" in report
 
 

@@ -62,7 +62,9 @@ def analyze(
     ] = None,
     transport_margin: Annotated[
         float | None,
-        typer.Option(help="Largest miss of a borrowed calibration of no importance."),
+        typer.Option(
+            help="Largest acceptable error of a calibration borrowed from other policies."
+        ),
     ] = None,
     covariate: Annotated[
         list[str] | None,
@@ -74,7 +76,8 @@ def analyze(
     raters: Annotated[
         str | None,
         typer.Option(
-            help="random: raters are a sample (default from three on); fixed: just these."
+            help="random: the raters are a sample of many (default for three or more); fixed: "
+            "only these."
         ),
     ] = None,
     win_rate_against: Annotated[
@@ -84,7 +87,10 @@ def analyze(
     judge_scale: JudgeScale = None,
     oracle_scale: OracleScale = None,
     repeats: Annotated[
-        str, typer.Option(help="A second row for one policy and prompt: error, or draws.")
+        str,
+        typer.Option(
+            help="A second row for one policy and prompt is an error, or one of several draws."
+        ),
     ] = "error",
     skip_bad_rows: SkipBadRows = False,
     same_as_logging: Annotated[
@@ -101,10 +107,11 @@ def analyze(
     save: Annotated[Path | None, typer.Option(help="Write the whole result to this file.")] = None,
     anytime: Annotated[
         bool,
-        typer.Option("--anytime", help="Add intervals that hold however often you look."),
+        typer.Option("--anytime", help="Add intervals that stay valid however often you look."),
     ] = False,
     planned_labels: Annotated[
-        int | None, typer.Option(help="Labels at which they should be narrowest (500).")
+        int | None,
+        typer.Option(help="With --anytime: labels at which the intervals are narrowest (500)."),
     ] = None,
     report: Annotated[
         Path | None,

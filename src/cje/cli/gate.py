@@ -36,7 +36,8 @@ def gate(
     ],
     baseline: Annotated[str, typer.Option(help="The version in use.")],
     candidate: Annotated[
-        str | None, typer.Option(help="The version to decide about; may be left out of two.")
+        str | None,
+        typer.Option(help="The version to decide about; optional if there are only two."),
     ] = None,
     margin: Annotated[
         float | None, typer.Option(help="Largest acceptable loss, on the label's scale.")
@@ -67,7 +68,10 @@ def gate(
     judge_scale: JudgeScale = None,
     oracle_scale: OracleScale = None,
     repeats: Annotated[
-        str, typer.Option(help="A second row for one version and prompt: error, or draws.")
+        str,
+        typer.Option(
+            help="A second row for one version and prompt is an error, or one of several draws."
+        ),
     ] = "error",
     skip_bad_rows: SkipBadRows = False,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 42,

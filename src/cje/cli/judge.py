@@ -44,18 +44,21 @@ def judge(
         list[str] | None, typer.Option(help="Column(s) that the judge's errors may depend on.")
     ] = None,
     covariate: Annotated[
-        list[str] | None, typer.Option(help="The same for columns of numbers.")
+        list[str] | None,
+        typer.Option(help="Numeric column(s) that the judge's errors may depend on."),
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="Labels to join: a file or a folder.")] = None,
     on: Annotated[list[str] | None, typer.Option(help="Key column(s) the labels join by.")] = None,
     judge_name: Annotated[
-        str | None, typer.Option("--judge", help="The judge's model: binds the card to it.")
+        str | None, typer.Option("--judge", help="The judge's model, recorded in the card.")
     ] = None,
     template: Annotated[
         str | None, typer.Option(help="Its template: a shipped one by name, or a file.")
     ] = None,
     rubric: Annotated[Path | None, typer.Option(help="File with its rubric.")] = None,
-    card: Annotated[Path | None, typer.Option(help="A saved card: is it about this judge?")] = None,
+    card: Annotated[
+        Path | None, typer.Option(help="A saved card: check that it is about this judge.")
+    ] = None,
     field: Field = None,
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
@@ -64,7 +67,10 @@ def judge(
     judge_scale: JudgeScale = None,
     oracle_scale: OracleScale = None,
     repeats: Annotated[
-        str, typer.Option(help="A second row for one version and prompt: error, or draws.")
+        str,
+        typer.Option(
+            help="A second row for one version and prompt is an error, or one of several draws."
+        ),
     ] = "error",
     skip_bad_rows: SkipBadRows = False,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,

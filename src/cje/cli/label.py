@@ -56,22 +56,22 @@ def label(
     ] = None,
     overlap: Annotated[float, typer.Option(help="Share of the items that two raters label.")] = 0.0,
     third: Annotated[
-        bool, typer.Option("--third", help="Send items two raters disagree on to a third.")
+        bool, typer.Option("--third", help="Send items on which two raters disagree to a third.")
     ] = False,
     target: Annotated[
         str, typer.Option(help="mean (the third rater does not count) or majority.")
     ] = "mean",
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     margin: Annotated[
-        float | None, typer.Option(help="The candidate passes if at most so much worse.")
+        float | None, typer.Option(help="The candidate passes if it is at most this much worse.")
     ] = None,
     min_gain: Annotated[
-        float | None, typer.Option(help="The candidate passes if better by more than this.")
+        float | None, typer.Option(help="The candidate passes if it is better by more than this.")
     ] = None,
     horizon: Annotated[
         bool,
         typer.Option(
-            "--horizon", help="Never more than --count labels: narrower anytime intervals."
+            "--horizon", help="Collect at most --count labels; narrows the anytime intervals."
         ),
     ] = False,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
@@ -191,7 +191,7 @@ def _study(
         study = Study.open(labels, data)
         study.check_options(options, given)
         serving.check_policies(study.policies)
-        say(f"resuming {labels}: everything fixed when it was begun stays", err=True)
+        say(f"resuming {labels} with the settings it was started with", err=True)
         return study
     serving.check_policies(options.policies)
     study = Study.create(labels, data, options)

@@ -11,7 +11,7 @@ from cje.terminal import say
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Write labels out, take them in, make sheets for offline labelling.",
+app = typer.Typer(help="Export and import labels; make sheets for offline labelling.",
                   no_args_is_help=True)  # fmt: skip
 
 _Store = Annotated[Path, typer.Argument(help="The labels file of cje label.")]
@@ -22,7 +22,7 @@ def export(
     labels: _Store,
     out: Annotated[Path, typer.Argument(help="A .csv, .parquet or .xlsx file.")],
     history: Annotated[
-        bool, typer.Option("--history", help="Every answer: changed, withdrawn and skipped ones.")
+        bool, typer.Option("--history", help="Include changed, withdrawn and skipped answers.")
     ] = False,
 ) -> None:
     """Write the labels to a file."""
@@ -41,7 +41,7 @@ def import_(
         str | None, typer.Option(help="Who labelled, where the file has no column 'rater'.")
     ] = None,
 ) -> None:
-    """Take labels in, each checked; exit code 2 where some were refused."""
+    """Import labels and check each one; exit code 2 if some were refused."""
     from cje.label.files import import_labels
 
     done = import_labels(labels, source, rater=rater)
@@ -56,7 +56,9 @@ def import_(
 def sheet(
     labels: _Store,
     out: Annotated[Path, typer.Argument(help="A .xlsx or .csv file.")],
-    rater: Annotated[str, typer.Option(help="Who will label it; the items are theirs from now.")],
+    rater: Annotated[
+        str, typer.Option(help="Who will label it; the items are reserved for this rater.")
+    ],
 ) -> None:
     """Write the open items, blind, for one rater to label offline."""
     from cje.label.files import write_sheet

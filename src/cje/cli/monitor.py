@@ -32,7 +32,8 @@ def monitor(
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="Labels to join, as for analyze.")] = None,
     level: Annotated[
-        float, typer.Option(help="One minus the chance that a stream ever alarms falsely.")
+        float,
+        typer.Option(help="One minus the probability that a stream ever gives a false alarm."),
     ] = 0.95,
     field: Field = None,
     policy_column: PolicyColumn = None,

@@ -44,7 +44,7 @@ def plan(
     ] = None,
     transport: Annotated[
         float | None,
-        typer.Option(help="A transport margin: how many labels a probe of a new version needs."),
+        typer.Option(help="A transport margin: plan the labels a probe of a new version needs."),
     ] = None,
     calibration_labels: Annotated[
         int | None, typer.Option(help="Labels behind the calibration (--transport, no pilot).")
@@ -56,7 +56,8 @@ def plan(
         float | None, typer.Option(help="Assumed share of ones among 0/1 labels, in place of --sd.")
     ] = None,
     r2: Annotated[
-        float | None, typer.Option(help="Assumed share of it the judge explains (no pilot).")
+        float | None,
+        typer.Option(help="Assumed share of the labels' variance the judge explains (no pilot)."),
     ] = None,
     correlation: Annotated[
         float, typer.Option(help="Assumed correlation of policies on one prompt (no pilot).")
@@ -66,7 +67,9 @@ def plan(
         float, typer.Option(help="Cost of one response, generated and judged.")
     ] = 0.01,
     policies: Annotated[int | None, typer.Option(help="Number of policies.")] = None,
-    max_prompts: Annotated[int | None, typer.Option(help="Prompts there are at most.")] = None,
+    max_prompts: Annotated[
+        int | None, typer.Option(help="Largest number of prompts available.")
+    ] = None,
     field: Field = None,
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
@@ -76,7 +79,8 @@ def plan(
     oracle_scale: OracleScale = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[
-        Path | None, typer.Option(help="Write a page with the curves: what labels and prompts buy.")
+        Path | None,
+        typer.Option(help="Write a page with curves of precision against labels and prompts."),
     ] = None,
 ) -> None:
     """Plan a study: the cheapest number of prompts and labels that meets a goal."""
@@ -219,7 +223,7 @@ def _from_pilot(
         f"{found['cautious']['n_prompts']:,} prompts per policy"
     )
     if goal.kind != "value" and quality["residual_correlation"] > 0:
-        text += "\nlabel the same prompts of every policy: the plan counts on it"
+        text += "\nlabel the same prompts for every policy: the plan assumes it"
     return found, text, plan_report(planned.design, goal, planned.pilot.quality, planned)
 
 

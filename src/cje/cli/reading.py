@@ -98,7 +98,7 @@ def _by_policy(named: Sequence[tuple[str, str]]) -> dict[str, Path]:
                 hint="cje analyze prod=a.jsonl cand=b.jsonl",
             )  # fmt: skip
         if name in found:
-            raise CJEError("two files for one policy", value=name)
+            raise CJEError("two files are of the same policy", value=name)
         found[name] = Path(path)
     return found
 
@@ -133,7 +133,7 @@ def reading_options(
 def _pair(given: str, usage: str) -> tuple[str, str]:
     left, sign, right = given.partition("=")
     if not sign or not left.strip() or not right.strip():
-        raise CJEError("two names with = between them are expected", value=given, hint=usage)
+        raise CJEError("expected two names with = between them", value=given, hint=usage)
     return left.strip(), right.strip()
 
 

@@ -22,7 +22,7 @@ def run(
     executor: str | None = EXECUTOR,
     quiet: bool = typer.Option(False, "--quiet", help="No progress."),
 ) -> None:
-    """Take contexts through all seven stages; what an earlier run finished is kept."""
+    """Run all seven stages on the contexts; what an earlier run finished is reused."""
     from cje.pipeline import CJEPipeline
     from cje.pipeline.progress import NoProgress, make_reporter
 
@@ -41,7 +41,7 @@ def run(
 def resume(
     config: Path = CONFIG, limit: int | None = LIMIT, executor: str | None = EXECUTOR
 ) -> None:
-    """Go on with a run that was stopped (`cje run` again does the same)."""
+    """Resume a run that was stopped (`cje run` again does the same)."""
     from cje.errors import CJEError
 
     settings = _load(config, limit, executor)

@@ -54,10 +54,13 @@ def score(
         str | None, typer.Option(help="cuda, cuda:1, mps or cpu (default: the first GPU).")
     ] = None,
     batch_invariant: Annotated[
-        bool, typer.Option("--batch-invariant", help="Same bits for a row in every batch.")
+        bool,
+        typer.Option(
+            "--batch-invariant", help="Give a row bit-identical log-probs in every batch."
+        ),
     ] = False,
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens of one forward pass.")
+        int | None, typer.Option(min=1, help="Maximum number of tokens per forward pass.")
     ] = None,
     context_field: Annotated[
         str | None, typer.Option(help="Column of the prompt (default: prompt, context, ...).")
@@ -111,11 +114,11 @@ def _policies(
         name, sign, model = text.partition("=")
         if not sign or not name or not model:
             raise CJEError(
-                "a policy is a name and a model", value=text,
+                "a policy needs a name and a model", value=text,
                 hint="--policy cand=path/to/model",
             )  # fmt: skip
         if name in made:
-            raise CJEError("two policies have one name", value=name)
+            raise CJEError("two policies have the same name", value=name)
         made[name] = {**common, "name": name, "model": model}
     for text in settings:
         place, sign, value = text.partition("=")

@@ -141,7 +141,8 @@ class Assembly(ScaledRows):
         merged = given.compact().n_names - found.compact().n_names
         if merged:
             self.notes.append(
-                f"cluster: {merged:,} clusters share a prompt with another one and are one with it"
+                f"cluster: {merged:,} clusters share a prompt with another one and are merged "
+                f"with it"
             )
         return found
 

@@ -153,7 +153,7 @@ class CheckedRows:
         for column in ("base_policy_logprob", *(c for _, c in self._family("target"))):
             self._check_between(
                 column, -np.inf, LOGPROB_SLACK,
-                "is positive, which no log-probability of text is",
+                "is positive; a log-probability of text is at most 0",
                 hint="is it a negative log-likelihood? then change its sign",
             )  # fmt: skip
 

@@ -153,7 +153,7 @@ def _join_verdicts(
             where=table.name, value=_key(found, given[0]),
             hint=f"name the prompt's column: {option_hint('on', 'your_column')}",
         )  # fmt: skip
-    rows.notes.append(f"{table.name}: {len(keep)} of {len(given)} human verdicts landed")
+    rows.notes.append(f"{table.name}: {len(keep)} of {len(given)} human verdicts matched")
     for name in ("prompt", "first", "second", "turn"):
         getattr(rows, name).extend(getattr(found, name)[row] for row in keep)
     rows.judge.append(np.full(len(keep), np.nan))

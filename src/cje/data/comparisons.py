@@ -100,7 +100,7 @@ class Comparisons:
         a, b = _one_vocabulary(Codes.encode(first), Codes.encode(second))
         for name, codes in (("first", a), ("second", b)):
             if len(codes) != n:
-                raise CJEError(f"{name} has another length than prompt_id", value=len(codes))
+                raise CJEError(f"{name} has a different length from prompt_id", value=len(codes))
         same = a.codes == b.codes
         if same.any():
             row = int(np.argmax(same))

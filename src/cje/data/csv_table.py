@@ -39,7 +39,7 @@ class CsvTable:
         self.header, self.separator = csv_header(path, name)
         twice = [column for column, count in Counter(self.header).items() if count > 1]
         if twice:
-            raise CJEError("two columns have one name", where=name, value=twice[0])
+            raise CJEError("two columns have the same name", where=name, value=twice[0])
 
     def leaves(self) -> list[Leaf]:
         return [Leaf((column,)) for column in self.header]
@@ -167,7 +167,8 @@ class CsvTable:
             raise CJEError(
                 f"the CSV file cannot be read: {error}",
                 where=f"{self.name}, after row {numbers[-1] if numbers else 0}",
-                hint="check the quotes of this line: one that is not closed, or text behind one",
+                hint="check the quotes in this line: an unclosed quote, or text after a closing "
+                "one",
             ) from error
         raw = pl.DataFrame({c: pl.Series(v, dtype=pl.String) for c, v in cells.items()})
         raw = raw.with_columns(pl.when(pl.all() != "").then(pl.all()))

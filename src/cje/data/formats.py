@@ -94,7 +94,7 @@ def workbook_frame(path: Path, sheet: str | None) -> tuple[pl.DataFrame, str]:
     except Exception as error:  # calamine's errors have no common base
         raise CJEError(f"the workbook cannot be read ({error})", where=path.name) from error
     others = [name for name in names if name != chosen]
-    note = f"sheet '{chosen}'" + (f"; left aside: {', '.join(others)}" if others else "")
+    note = f"sheet '{chosen}'" + (f"; ignored: {', '.join(others)}" if others else "")
     return frame, note
 
 

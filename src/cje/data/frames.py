@@ -78,5 +78,5 @@ def foreign_frame(given: Any) -> pl.DataFrame:
     names = [str(name) for name in native.columns]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
-        raise CJEError("two columns have one name", value=twice)
+        raise CJEError("two columns have the same name", value=twice)
     return pl.DataFrame([column_series(name, native.iloc[:, i]) for i, name in enumerate(names)])

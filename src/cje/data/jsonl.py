@@ -250,7 +250,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 def _reason(line: bytes, error: Exception) -> str:
     text = line.strip()
     if text.startswith((b"{", b"[")) and not text.endswith((b"}", b"]")):
-        return "it breaks off before its end: the file may be truncated"
+        return "the line ends too early: the file may be truncated"
     return str(error).split(":")[0].lower()
 
 

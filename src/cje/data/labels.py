@@ -96,7 +96,7 @@ def join_labels(
             hint=f"the data have keys such as {data.select(keys).row(0)}; choose columns: "
             f"{option_hint('on', 'your_column')}",
         )
-    note = f"{table.name}: {landed.height} of {labels.height} labels landed by {_words(keys)}"
+    note = f"{table.name}: {landed.height} of {labels.height} labels matched by {_words(keys)}"
     if lost.height:
         note += f"; {lost.height} fit no row (first: {lost.select(keys).row(0)})"
     assembly.notes.append(note)
@@ -139,7 +139,7 @@ def _load(
     ]
     if "oracle_label" not in frame.columns:
         raise CJEError(
-            "a file of labels has one label a row", where=table.name,
+            "a file of labels has one label per row", where=table.name,
             hint="write one row per rater with a column 'rater'",
         )  # fmt: skip
     for column in (*keys, *(["rater"] if "rater" in frame.columns else [])):

@@ -47,7 +47,7 @@ def unpacked_size(stream: BinaryIO, name: str) -> tuple[int, int]:
     if len(tail) < 8 or tail[4:] != _MAGIC or length > end - 12:
         raise CJEError(
             "the Parquet file cannot be read (it has no footer)", where=name,
-            hint="write it again; it may be cut off",
+            hint="write it again; it may be truncated",
         )  # fmt: skip
     stream.seek(end - 8 - length)
     footer = stream.read(length)
@@ -57,7 +57,7 @@ def unpacked_size(stream: BinaryIO, name: str) -> tuple[int, int]:
     except (IndexError, ValueError, RecursionError) as error:
         raise CJEError(
             "the Parquet file cannot be read (its footer is damaged)", where=name,
-            hint="write it again; it may be cut off",
+            hint="write it again; it may be truncated",
         ) from error  # fmt: skip
     groups = fields.get(4) or []
     in_groups = sum(max(group.get(3) or 0, 0) for group in groups)

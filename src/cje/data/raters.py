@@ -56,7 +56,7 @@ class RaterLabels:
         else:
             codes = Codes.encode(rater)
         if len(codes) != len(rows):
-            raise CJEError("rater_labels.rater must name one rater a label", value=len(codes))
+            raise CJEError("rater_labels.rater must name one rater per label", value=len(codes))
         return cls(rows, codes, column)
 
     def __len__(self) -> int:

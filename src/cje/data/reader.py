@@ -190,7 +190,7 @@ def _assemble(
         raise CJEError(
             "the file has no rows, only a header or blank lines",
             where=empty[0],
-            hint="look whether the export that wrote it finished, and run it again",
+            hint="check that the export finished, or run it again",
         )
     loaded = [_with_joined_policy(part) for part in loaded]
     origin = Origin(
@@ -304,7 +304,7 @@ def _agree_on_prompts(plans: Sequence[Plan], sources: Sequence[Source]) -> None:
             s.table.name for s, p in zip(sources, plans, strict=True) if p.prompt_from_text
         )
         raise CJEError(
-            "some files have a prompt_id and this one has not", where=without,
+            "some files have a prompt_id and this one does not", where=without,
             hint="prompts must be matched across policies: give all files the same ids",
         )  # fmt: skip
 

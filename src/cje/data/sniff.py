@@ -98,8 +98,8 @@ def check_content(path: Path, format_: str) -> int:
         raise CJEError(
             "the file is empty: it has no bytes at all",
             where=where,
-            hint="look whether the export that wrote it finished, and run it again; one row a "
-            "response is expected",
+            hint="check that the export finished, or run it again; one row per response is "
+            "expected",
         )
     if format_ in ("workbook", "arrow", "database", "packed"):
         return 0
@@ -122,7 +122,7 @@ def check_content(path: Path, format_: str) -> int:
             f"row 1 is longer than {MAX_LINE_BYTES // 2**20} MB",
             where=where,
             value=head[:40],
-            hint="JSON Lines has one object a line; a JSON array belongs in a .json file",
+            hint="JSON Lines has one object per line; a JSON array belongs in a .json file",
         )
     return len(_UTF8_BOM) if head.startswith(_UTF8_BOM) else 0
 

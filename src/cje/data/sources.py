@@ -49,7 +49,7 @@ class Opened(NamedTuple):
 def open_sources(given: Any, policy: str | None, sheet: str | None = None) -> Opened:
     """Tables for a path, folder, frame, list of dicts, list of paths or mapping policy -> those.
 
-    Returns the sources and notes about files left aside.
+    Returns the sources and notes about files ignored.
     """
     if isinstance(given, Opened):
         return given
@@ -175,7 +175,7 @@ def _files_of(folder: Path, notes: list[str]) -> list[Path]:
         )
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
-        notes.append(f"{folder.name}: left aside {shown}")
+        notes.append(f"{folder.name}: ignored {shown}")
     by_policy: dict[str, Path] = {}
     for file in files:
         other = by_policy.setdefault(policy_of(file), file)

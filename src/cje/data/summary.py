@@ -56,7 +56,7 @@ def _policy_table(data: Dataset, scored: BoolArray) -> list[str]:
 def _extras(data: Dataset) -> list[str]:
     out = []
     if len(data) and int(data.draw_idx.max()) > 0:
-        out.append(f"draws: up to {int(data.draw_idx.max()) + 1} a policy and prompt")
+        out.append(f"draws: up to {int(data.draw_idx.max()) + 1} per policy and prompt")
     if data.cluster is not None:
         out.append(f"clusters: {data.cluster.compact().n_names:,}")
     if data.judge_variance is not None:

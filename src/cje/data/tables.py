@@ -145,5 +145,5 @@ class ParquetTable:
         return CJEError(
             f"the Parquet file cannot be read ({str(error).splitlines()[0][:120]})",
             where=self.name,
-            hint="write it again; it may be cut off",
+            hint="write it again; it may be truncated",
         )

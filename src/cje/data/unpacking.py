@@ -47,7 +47,9 @@ def gunzip(stream: BinaryIO, name: str) -> bytes:
                 size += len(piece)
                 check_unpacked(size, name)
     except EOFError as error:
-        raise CJEError("the gzip file is cut off", where=name, hint="compress it again") from error
+        raise CJEError(
+            "the gzip file is truncated", where=name, hint="compress it again"
+        ) from error
     except (zlib.error, gzip.BadGzipFile) as error:
         raise CJEError(f"the gzip file is damaged ({error})", where=name) from error
     return b"".join(parts)
@@ -73,7 +75,7 @@ def zstd_bound(packed: bytes) -> int:
             at, frame = _frame(packed, at + 4)
             bound += frame
     except IndexError as error:
-        raise ValueError("Zstandard data cut off") from error
+        raise ValueError("truncated Zstandard data") from error
     return bound
 
 

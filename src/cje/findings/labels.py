@@ -32,7 +32,8 @@ FEW_LABELS = Rule(
 )
 SKEWED_LABELS = Rule(
     "skewed-labels",
-    "the labels' errors are skewed ({skewness:+.1f}): {have} are few for that, and the interval "
+    "the labels' errors are skewed ({skewness:+.1f}): {have} are too few for normal theory, and "
+    "the interval "
     "may miss on the side of the long tail",
     "label at least {enough:.0f} randomly chosen responses, or analyze a transformed label",
     "A few large labels carry much of the mean, and a sample without them looks too certain. "
@@ -86,7 +87,7 @@ LABELS_SELECTED = Rule(
     "{reason}",
     "label a random slice of its responses, or record the probability with which each row was "
     "chosen as label_propensity",
-    "The labels were selected, and one kind of response has next to none: no weight makes the "
+    "The labels were selected, and one kind of response has almost none: no weight makes the "
     "others stand for it.",
     (_REFUSE,),
     {"p_value": 1e-3, "labels_in_a_fifth": 3, "effective_labels": 20},
@@ -112,7 +113,8 @@ FIRST_ROWS_LABELLED = Rule(
 )
 CLUSTER_NOT_USED = Rule(
     "cluster-not-used",
-    "labels of one {column} err alike (intraclass correlation {icc:.2f}, p = {p_value:.1g}), and "
+    "labels of one {column} deviate from the calibration alike (intraclass correlation "
+    "{icc:.2f}, p = {p_value:.1g}), and "
     "the intervals take prompts to be independent: the labels' part should be about {factor:.2f} "
     "times as wide",
     "name the column as the cluster: fields={{'cluster': '{column}'}}",
@@ -132,7 +134,8 @@ IMPOSSIBLE_PROPENSITIES = Rule(
 PROPENSITIES_TOO_UNEQUAL = Rule(
     "propensities-too-unequal",
     "the labelling propensities run from {least:.2g} to {most:.2g}: the rows with the smallest "
-    "decide the value; {n_labels} labels know their variance as {effective:.1f} equal ones would",
+    "decide the value; {n_labels} labels estimate a variance only as well as "
+    "{effective:.1f} equal ones",
     "label more of the rows with the smallest propensities, or remove those rows and report the "
     "value of the others",
     "Few labels carry most of the weight: whether one of them was drawn decides the value, and the "
@@ -210,7 +213,7 @@ TRANSPORT_FAIL = Rule(
     "{mean:+.3f} [{low:+.3f}, {high:+.3f}] on average, more than the margin of {margin:.3g}"
     "{consequence}",
     "use this policy's own labels (the direct estimator does, where the data have them), and do "
-    "not judge it by labels of other policies",
+    "not evaluate it by labels of other policies",
     "The judge errs on this policy differently. Refused where the value rests on the other labels, "
     "a warning where a few labels of its own correct it, background where it has enough.",
     (_REFUSE, _WARN, _INFO),
@@ -273,7 +276,7 @@ MISSING_SCORES = Rule(
 )
 ONE_ROW = Rule(
     "one-row",
-    "there is only one row of it",
+    "it has only one row",
     "add rows, or check the policy column",
     "One row has no spread; often a wrong policy column.",
     (_REFUSE,),

@@ -36,7 +36,7 @@ MEAN_WEIGHT = Rule(
     "unnormalised weights average {mean_weight:.3g}, not 1 (standard error {mean_weight_se:.3g})",
     "check that logging and target log-probs were scored by the same engine, template and tokens; "
     "state known noise of repeated scorings as logprob_noise; without right weights only fresh "
-    "draws with label_weight 'projected' are left, which takes the judge to miss nothing",
+    "draws with label_weight 'projected' are left, which assumes that the judge misses nothing",
     "Importance weights average 1 where the log-probs are right. Refused where W weights rows or "
     "labels, a warning where only m(S) does. The limit is in standard errors, corrected for "
     "skewness: honest logs exceed it about once in a thousand. A mean within 1% of one is never "
@@ -61,7 +61,8 @@ WEIGHTS_MISS_DRAWS = Rule(
     "standard deviations (adjusted p {p_adjusted:.1g}): the weights do not turn the log into this "
     "policy",
     "check the log-probs (engine, template, tokens, truncation); without right weights only "
-    "label_weight 'projected' is left, which takes the judge to miss nothing, or labels on the "
+    "label_weight 'projected' is left, which assumes that the judge misses nothing, or labels on "
+    "the "
     "fresh draws and the direct method",
     "Right weights give the log the target's distribution of every feature. Refused where the "
     "difference is highly significant and large enough to move the value by a quarter of its "

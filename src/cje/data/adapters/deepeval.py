@@ -23,7 +23,7 @@ def from_json(content: Any, path: Path) -> Adapted | None:
     policy = str(hyperparameters.get("model") or path.stem.lstrip("."))
     notes = []
     if run.get("conversationalTestCases"):
-        notes.append(f"left aside {len(run['conversationalTestCases'])} conversations")
+        notes.append(f"ignored {len(run['conversationalTestCases'])} conversations")
     run_metadata = {"hyperparameters": hyperparameters} if hyperparameters else {}
     return adapted(_responses(cases, policy, run_metadata), "a DeepEval test run", *notes)
 

@@ -117,13 +117,13 @@ def from_table(header: Sequence[str], rows: Sequence[Sequence[str]], path: Path)
 
 
 def from_lines(objects: Sequence[Row], path: Path) -> Adapted:
-    """One row per response; spans without any score or output are left aside."""
+    """One row per response; spans without any score or output are ignored."""
     tool = _tool(frozenset(objects[0]))
     assert tool is not None  # `known_line` was true
     responses = [_response(_flat(row), tool, path) for row in objects]
     kept = [r for r in responses if r.judged or r.human] or responses
     left = len(responses) - len(kept)
-    notes = [f"left aside {left} rows without a score"] if left else []
+    notes = [f"ignored {left} rows without a score"] if left else []
     return adapted(kept, tool.name, *notes)
 
 

@@ -41,10 +41,10 @@ def from_table(header: Sequence[str], rows: Sequence[Sequence[str]], path: Path)
 
 def from_lines(objects: Sequence[Mapping[str, Any]], path: Path) -> Adapted:
     if _is_score(objects[0]):
-        notes = ["a list of scores, one row a trace"]
+        notes = ["a list of scores, one row per trace"]
         other = sum(_trace_of(score) is None for score in objects)
         if other:
-            notes.append(f"left aside {other} scores that are about no trace")
+            notes.append(f"ignored {other} scores that are about no trace")
         return adapted(_from_scores(objects, path), _TOOL, *notes)
     return adapted((_from_trace(trace, path) for trace in objects), _TOOL)
 

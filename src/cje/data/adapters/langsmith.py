@@ -38,7 +38,7 @@ def from_lines(objects: Sequence[Mapping[str, Any]], path: Path) -> Adapted:
     if _is_run(objects[0]):
         kept = [run for run in objects if run.get("reference_example_id")]
         left = len(objects) - len(kept)
-        notes = [f"left aside {left} runs without a reference example"] if left else []
+        notes = [f"ignored {left} runs without a reference example"] if left else []
         return adapted(_from_runs(kept or objects, path), _TOOL, *notes)
     return adapted(_from_rows(objects, path), _TOOL)
 

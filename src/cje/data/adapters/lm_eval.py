@@ -23,7 +23,7 @@ def from_lines(objects: Sequence[Mapping[str, Any]], path: Path) -> Adapted:
     filters = list(dict.fromkeys(str(line.get("filter")) for line in objects))
     notes = []
     if len(filters) > 1:
-        notes.append(f"filter '{filters[0]}' kept, left aside: {', '.join(filters[1:])}")
+        notes.append(f"filter '{filters[0]}' kept, ignored: {', '.join(filters[1:])}")
     kept = [line for line in objects if str(line.get("filter")) == filters[0]]
     policy = path.resolve().parent.name or path.stem
     return adapted(_responses(kept, policy), "lm-evaluation-harness samples", *notes)

@@ -2,7 +2,7 @@
 
 The prompt, the response and the model are taken from the attributes; everything else of a row
 stays where it is, so that scores and versions can be named by their paths. Spans that are no model
-call are left aside, and counted.
+call are ignored, and counted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def from_lines(objects: Sequence[Mapping[str, Any]], path: Path) -> Adapted:
     kept = calls or rows
     notes = [f"{len(kept)} spans of model calls"]
     if len(kept) < len(rows):
-        notes.append(f"left aside {len(rows) - len(kept)} other spans")
+        notes.append(f"ignored {len(rows) - len(kept)} other spans")
     return Adapted(kept, "spans", tuple(notes))
 
 

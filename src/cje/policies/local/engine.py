@@ -91,7 +91,7 @@ class ScoringEngine:
     net : Net
         Hidden states of packs.
     batch_tokens : int, optional
-        Tokens of one forward pass.
+        Maximum number of tokens per forward pass.
     share_prefixes : bool
         Read a prompt once for all its responses.
     compiled : bool

@@ -56,7 +56,7 @@ class LocalModel:
     batch_invariant : bool
         A row has the same bits in every batch, at some cost in speed.
     batch_tokens : int, optional
-        Tokens of one forward pass.
+        Maximum number of tokens per forward pass.
     """
 
     def __init__(
