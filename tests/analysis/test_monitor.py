@@ -245,7 +245,7 @@ def test_a_labels_file_alone_is_refused_with_the_way_to_use_it(tmp_path: Path) -
     from cje.label.schema import create_file
 
     create_file(tmp_path / "labels.db").close()
-    with pytest.raises(CJEError, match=r"no judge scores.*--labels"):
+    with pytest.raises(CJEError, match=r"no judge scores.*labels='"):
         monitor([tmp_path / "labels.db"])
 
 

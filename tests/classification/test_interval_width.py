@@ -120,5 +120,5 @@ def test_a_value_outside_its_own_interval_is_explained():
 
 def test_text_labels_of_a_binary_metric_lead_to_pos_label():
     for labels in (["yes", "no", "yes"], np.array(["yes", "no", "yes"], dtype=object)):
-        with pytest.raises(CJEError, match="--pos-label"):
+        with pytest.raises(CJEError, match="pos_label='yes'"):
             c.expected_calibration_error(labels, [0.2, 0.4, 0.9])

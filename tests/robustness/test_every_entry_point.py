@@ -63,7 +63,8 @@ SERVERS = {
 }  # fmt: skip
 # Parts of a page, and what calls and errors are made of: no data of the user's is computed with.
 PLAIN = {
-    "cje.checks", "cje.errors", "cje.models", "cje.pytest_plugin", "cje.report", "cje.terminal",
+    "cje.checks", "cje.errors", "cje.hints", "cje.models", "cje.pytest_plugin", "cje.report",
+    "cje.terminal",
 }  # fmt: skip
 REPORTS = {"classification_report", "survival_report"}  # they lay out results that are checked
 

@@ -154,7 +154,7 @@ def _own_survival(
             return own, None
         if given[1] is None:
             return "under delayed entry it needs survival at entry too: " + by_interface(
-                "survival_at_entry", "--own-at-entry COLUMN"
+                "survival_at_entry=...", "--own-at-entry COLUMN"
             )
         return own, check_probabilities("survival_at_entry", given[1], n=len(sample))
     if sample.competing is not None:  # one minus an incidence is not exp(-H) of a hazard
@@ -264,4 +264,4 @@ class _Judge:
 
 
 def _own_time() -> str:
-    return by_interface("survival_at_own_time", "--own COLUMN")
+    return by_interface("survival_at_own_time=...", "--own COLUMN")

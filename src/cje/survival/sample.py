@@ -257,7 +257,7 @@ def interval_censored(what: str, where: str, value: Any) -> CJEError:
         where=where,
         value=value,
         hint="if the first column is the time of entry, pass it as "
-        + by_interface("entry", "--entry")
+        + by_interface("entry=...", "--entry COLUMN")
         + " and the second as the time; for intervals use a method made for them (icenReg in R)",
     )
 

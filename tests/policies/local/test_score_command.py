@@ -138,5 +138,5 @@ def test_nobody_guesses_which_policy_wrote_the_responses(tmp_path, folders):
     rows = [dict(row, policy="old") for row in logged(tmp_path / "logged.jsonl", 3)]
     (tmp_path / "logged.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     policies = [{"name": "prod", "provider": "transformers", "model": str(folders[0])}]
-    with pytest.raises(CJEError, match="--logging NAME"):
+    with pytest.raises(CJEError, match="logging='NAME'"):
         score_file(tmp_path / "logged.jsonl", policies, tmp_path / "s.parquet")
