@@ -25,6 +25,7 @@ from cje.diagnostics.transport import check_transport_margin
 from cje.errors import CJEError
 from cje.estimators.registry import EstimatorEntry, find_estimator
 from cje.findings import Finding
+from cje.hints import by_interface
 from cje.inference.sequential import AnytimeRule
 from cje.results.baseline import choose_baseline
 from cje.results.comparison import check_margin
@@ -189,7 +190,8 @@ def analyze_dataset(
         if auto and entry.name != "direct":
             raise CJEError(
                 f"covariates='auto' is of the direct estimator, not of '{entry.name}'",
-                hint="name the columns: covariates=('response_length',) (--covariate COLUMN)",
+                hint="name the columns: "
+                + by_interface("covariates=('response_length',)", "--covariate COLUMN"),
             )
         judges = judge_covariates((*_used(entry, inputs), *_calibration(inputs)))
         options.setdefault("covariates", "auto" if auto else (*covariates, *judges))
@@ -277,8 +279,8 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
     if inputs.fresh is None and inputs.logged is None:
         raise CJEError(
             "nothing to analyze",
-            hint="give fresh_draws_data, fresh_draws_dir or logged_data (on the command line: "
-            "DATA or --logged)",
+            hint="give "
+            + by_interface("fresh_draws_data, fresh_draws_dir or logged_data", "DATA or --logged"),
         )
     if isinstance(inputs.fresh, Comparisons):
         check_pairwise(name, inputs.logged, inputs.calibration)
@@ -293,18 +295,21 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
         "both": inputs.fresh is None or inputs.logged is None,
     }[entry.needs]
     if missing:
+        fresh = by_interface("fresh_draws_data", "DATA")
+        logged = by_interface("logged_data", "--logged")
         needed = {
-            "fresh": "fresh draws (fresh_draws_data or fresh_draws_dir; on the command line DATA)",
-            "comparisons": "comparisons of two responses (fresh_draws_data; DATA)",
-            "logged": "logged data with log-probs (logged_data; --logged)",
-            "both": "logged data (logged_data; --logged) and fresh draws (fresh_draws_data; DATA)",
+            "fresh": f"fresh draws ({by_interface('fresh_draws_data or fresh_draws_dir', 'DATA')})",
+            "comparisons": f"comparisons of two responses ({fresh})",
+            "logged": f"logged data with log-probs ({logged})",
+            "both": f"logged data ({logged}) and fresh draws ({fresh})",
         }[entry.needs]
         raise CJEError(f"the estimator '{name}' needs {needed}")
     if inputs.calibration is not None and entry.needs != "fresh":
         raise CJEError(
             f"the estimator '{name}' calibrates on the labelled logged rows and has no use for "
             "further calibration data",
-            hint="leave calibration_data (--calibration) out, or use the direct estimator",
+            hint=f"leave out {by_interface('calibration_data', '--calibration')}, or use the "
+            "direct estimator",
         )
     return entry
 
