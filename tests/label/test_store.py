@@ -301,7 +301,7 @@ def test_labels_of_other_data_are_refused(make: Make) -> None:
     from tests.label.conftest import rows
 
     other = [row | {"prompt_id": "x" + str(row["prompt_id"])} for row in rows()]
-    with pytest.raises(CJEError, match="fits no row"):
+    with pytest.raises(CJEError, match="rows that the data do not have"):
         analyze_dataset(other, labels=path_of(study), judge_scale=(0, 1))
 
 
