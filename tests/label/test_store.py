@@ -329,6 +329,16 @@ def test_a_sheet_goes_out_blind_and_comes_back(make: Make, tmp_path: Path, kind:
     assert len(study.store.read("SELECT 1 FROM answer")) == 10
 
 
+def test_a_sheet_without_items_says_why_and_what_to_do(make: Make, tmp_path: Path) -> None:
+    active = make(design="active", count=20)
+    with pytest.raises(CJEError, match=r"one by one.*on the page.*--design random or stratified"):
+        write_sheet(path_of(active), tmp_path / "a.csv", "bob")
+    drawn = make(count=12)
+    assert write_sheet(path_of(drawn), tmp_path / "b.csv", "bob") == 12
+    with pytest.raises(CJEError, match=r"labelled or with a rater.*cje labels import"):
+        write_sheet(path_of(drawn), tmp_path / "c.csv", "alice")
+
+
 def test_a_formula_in_a_text_stays_text(tmp_path: Path, data: Dataset) -> None:
     from cje.data import read
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 
 __all__ = ["place_entries", "row_keys"]
+
+K = TypeVar("K", bound=Hashable)
 
 
 def row_keys(data: Dataset) -> list[tuple[str, str, int]]:
@@ -18,7 +21,7 @@ def row_keys(data: Dataset) -> list[tuple[str, str, int]]:
 
 
 def place_entries(
-    keys: Sequence[Hashable], place: Mapping[Hashable, int], data: Dataset, where: str, what: str
+    keys: Sequence[K], place: Mapping[K, int], data: Dataset, where: str, what: str
 ) -> tuple[list[int], list[int], list[str]]:
     """The entries that have a row in the data, their rows, and a note on the others.
 
