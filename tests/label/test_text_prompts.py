@@ -92,5 +92,5 @@ def test_labels_of_other_data_are_refused_where_more_miss_than_rows_were_skipped
     for row in changed[40:60]:
         row["question"] += " Please."
     other = _jsonl(tmp_path / "other.jsonl", changed)
-    with pytest.raises(CJEError, match="rows that the data do not have.*--field"):
+    with pytest.raises(CJEError, match=r"rows that the data do not have.*--field"):
         analyze_dataset(other, labels=labels, skip_bad_rows=True)

@@ -212,7 +212,7 @@ def _joined(source: Any, reading: dict[str, Any]) -> Dataset:
 def _side_by_side(reading: dict[str, Any]) -> tuple[Any, StoredLabels] | None:
     """A labels file of side-by-side answers, taken out of the options of reading."""
     labels = reading.get("labels")
-    if not is_label_store(labels):
+    if labels is None or not is_label_store(labels):
         return None
     stored = read_label_store(labels)
     if not stored.pairs:

@@ -100,7 +100,8 @@ def attach_labels(data: Dataset, stored: StoredLabels, where: str = "the labels 
     Raises
     ------
     CJEError
-        A label of a row that the data do not have and did not skip; a file of side-by-side answers only.
+        A label of a row that the data do not have and did not skip; a file of side-by-side
+        answers only.
     """
     if stored.pairs and not stored.rows:
         raise CJEError(
