@@ -230,3 +230,70 @@ def test_a_large_file_is_examined_without_holding_its_text(tmp_path, monkeypatch
     monkeypatch.setattr(doctor, "_LARGE_BYTES", 1000)
     monkeypatch.setattr(doctor, "_LENGTH_ROWS", 2000)
     assert "response_length" in biased_by(examine(path))
+
+
+# ---- labels from elsewhere ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """A file without labels, and a table of labels for a third of its rows."""
+    sim = simulate.policies_on_shared_prompts(300, 2, 100, seed=4)
+    rows = rows_of(sim.dataset)
+    labels = [r for r in rows if r["oracle_label"] is not None]
+    (tmp_path / "human labels.jsonl").write_text(
+        "\n".join(
+            json.dumps({k: r[k] for k in ("prompt_id", "policy", "oracle_label")}) for r in labels
+        )
+    )
+    path = tmp_path / "evals.jsonl"
+    texts = ({**r, "oracle_label": None, "response": f"answer {i}"} for i, r in enumerate(rows))
+    path.write_text("\n".join(json.dumps(row) for row in texts))
+    return path
+
+
+def test_labels_of_a_table_are_examined_with_the_data_and_stand_in_the_command(scored):
+    labels = scored.with_name("human labels.jsonl")
+    assert "direct" not in supported(examine(scored))
+    keys = ["--labels", str(labels), "--on", "prompt_id", "--on", "policy"]
+    shown = RUNNER.invoke(app, ["doctor", str(scored), *keys, "--json"])
+    assert shown.exit_code == 0, shown.output
+    (found,) = json.loads(shown.stdout)
+    assert sum(found["facts"]["labels"].values()) == 200
+    command = next(c["command"] for c in found["capabilities"] if c["estimator"] == "direct")
+    assert shlex.split(command)[1:] == ["analyze", str(scored), *keys]
+    assert RUNNER.invoke(app, shlex.split(command)[1:]).exit_code == 0
+
+
+@pytest.mark.parametrize("pairs", [True, False], ids=["pairs", "single"])
+def test_a_labels_file_of_cje_label_is_examined_with_its_data(scored, pairs):
+    from cje.data import read
+    from cje.label.study import Study, StudyOptions
+
+    data = read(scored, text=True, require=(), min_rows=1)
+    labels = scored.with_name("labels.db")
+    baseline, candidate = data.policies
+    options = StudyOptions(count=60, pairs=pairs, baseline=baseline, candidate=candidate)
+    study = Study.create(labels, data, options)
+    for k in range(60):
+        item = study.next_item("rater", "tab")
+        word = ("A", "B")[k % 2] if pairs else ("pass", "fail")[k % 2]
+        study.store.answer("rater", item.id, word=word, revision=item.revision, key=f"key-{k}")
+    study.store.close()
+    found = examine(scored, labels=labels)
+    facts = found.facts
+    assert (facts["side_by_side_answers"] if pairs else sum(facts["labels"].values())) == 60
+    estimator = "pairwise" if pairs else "direct"
+    command = next(c.command for c in found.capabilities if c.estimator == estimator)
+    assert RUNNER.invoke(app, shlex.split(command)[1:]).exit_code == 0
+    other = scored.with_name("other.jsonl")
+    other.write_text(scored.read_text().replace('"prompt_id": "', '"prompt_id": "new-'))
+    refused = RUNNER.invoke(app, ["doctor", str(other), "--labels", str(labels)])
+    assert refused.exit_code == 1
+    assert "the data do not have" in str(refused.exception or refused.output)
+
+
+def test_labels_for_several_files_are_refused_with_what_to_do(scored):
+    words = ["doctor", str(scored), str(scored), "--labels", str(scored)]
+    with pytest.raises(CJEError, match="the folder of the files"):
+        RUNNER.invoke(app, words, catch_exceptions=False)

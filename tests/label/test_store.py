@@ -301,7 +301,7 @@ def test_labels_of_other_data_are_refused(make: Make) -> None:
     from tests.label.conftest import rows
 
     other = [row | {"prompt_id": "x" + str(row["prompt_id"])} for row in rows()]
-    with pytest.raises(CJEError, match="fits no row"):
+    with pytest.raises(CJEError, match="rows that the data do not have"):
         analyze_dataset(other, labels=path_of(study), judge_scale=(0, 1))
 
 
@@ -327,6 +327,16 @@ def test_a_sheet_goes_out_blind_and_comes_back(make: Make, tmp_path: Path, kind:
     again = import_labels(path_of(study), tmp_path / "back.csv", rater="bob")
     assert again.kept == 10
     assert len(study.store.read("SELECT 1 FROM answer")) == 10
+
+
+def test_a_sheet_without_items_says_why_and_what_to_do(make: Make, tmp_path: Path) -> None:
+    active = make(design="active", count=20)
+    with pytest.raises(CJEError, match=r"one by one.*on the page.*--design random or stratified"):
+        write_sheet(path_of(active), tmp_path / "a.csv", "bob")
+    drawn = make(count=12)
+    assert write_sheet(path_of(drawn), tmp_path / "b.csv", "bob") == 12
+    with pytest.raises(CJEError, match=r"labelled or with a rater.*cje labels import"):
+        write_sheet(path_of(drawn), tmp_path / "c.csv", "alice")
 
 
 def test_a_formula_in_a_text_stays_text(tmp_path: Path, data: Dataset) -> None:

@@ -234,7 +234,6 @@ def test_unusable_answers_become_error_rows_with_a_reason_and_are_tried_again(
         assert sum(server.calls.values()) == made > 0  # only the failed calls
 
 
-@pytest.mark.accounts_apart("the calls that find out how a server scores are not in the books")
 def test_a_sampling_temperature_that_is_not_scored_is_refused_before_anything_is_spent(
     tmp_path: Path,
 ) -> None:
@@ -244,10 +243,9 @@ def test_a_sampling_temperature_that_is_not_scored_is_refused_before_anything_is
         settings["target_policies"][0]["temperature"] = 0.9
         with pytest.raises(CJEError, match=r"scoring under near.*temperature 0.9.*direct"):
             _run(tmp_path, settings)
-    assert _calls(tmp_path) == {}
+    assert set(_calls(tmp_path)) == {"check"}
 
 
-@pytest.mark.accounts_apart("the calls that find out how a server scores are not in the books")
 def test_a_server_is_scored_twice_on_some_rows(tmp_path: Path) -> None:
     write_prompts(tmp_path, 40)
     with TestServer(quirk="vllm") as server:
@@ -277,7 +275,6 @@ def test_scores_that_start_inside_the_prompt_are_counted_in_the_result(tmp_path:
     assert {row["inside_token"] for row in _rows(tmp_path, "target_policy")} == {3}
 
 
-@pytest.mark.accounts_apart("the calls that find out how a server scores are not in the books")
 def test_a_server_that_cannot_score_is_found_out_before_anything_is_generated(
     tmp_path: Path,
 ) -> None:
@@ -289,7 +286,7 @@ def test_a_server_that_cannot_score_is_found_out_before_anything_is_generated(
         with pytest.raises(CJEError, match="scoring under base"):
             _run(tmp_path, settings)
         assert "/v1/chat/completions" not in server.app.by_path
-    assert _calls(tmp_path) == {}
+    assert set(_calls(tmp_path)) == {"check"}
 
 
 def test_a_server_that_is_down_is_said_so_within_seconds(tmp_path: Path) -> None:

@@ -17,10 +17,13 @@ from cje.analysis.doctor_findings import (
     evaluation_findings,
     length_findings,
 )
+from cje.analysis.inputs import read_source
 from cje.data import Dataset, read
+from cje.data.label_store import StoredLabels, is_label_store, read_label_store
 from cje.data.opening import open_file
 from cje.data.scale_checks import ScaleError
 from cje.data.sources import Opened, open_sources
+from cje.data.stored_comparisons import stored_comparisons
 from cje.data.unused import unused_columns
 from cje.errors import CJEError
 from cje.estimators.offpolicy.rewards import MIN_LABELS
@@ -122,7 +125,10 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
 
     `reading` are options of `cje.data.read`. A number that looks like the response's length, a
     position column and the response's text are read too, for the search for judge biases.
+    `labels` may be a labels file of ``cje label``; side-by-side answers are checked against the
+    data and counted.
     """
+    side_by_side = _side_by_side(reading)
     name = str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else "data"
     opened = (
         None
@@ -132,7 +138,7 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     numbers, position, response = _extra_columns(source, opened)
     large = response is not None and _is_large(source)
     if isinstance(source, Dataset):
-        data = source
+        data = source if reading.get("labels") is None else _joined(source, reading)
     else:
         data = _read(
             opened,
@@ -143,6 +149,15 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
         )
     if not len(data):
         raise CJEError("there are no rows to examine", where=name)
+    facts, able = _facts(data), []
+    arguments = _arguments(name, reading)
+    if side_by_side is not None:
+        path, stored = side_by_side
+        verdicts = stored_comparisons(data, stored, str(path))
+        facts["side_by_side_answers"] = len(stored.pairs)
+        data = data.with_metadata(reading=verdicts.metadata["reading"])
+        command = f"cje analyze {_arguments(name, {'labels': path})}"
+        able.append(Capability("pairwise", True, command))
     lengths = {key: np.log1p(np.maximum(data.covariates[key], 0.0)) for key in numbers}
     if data.response is not None:
         text = data.response.to_series().str.len_chars().to_numpy()
@@ -161,8 +176,8 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
         name=name,
         what=_what(data),
         reading=(*data.metadata.get("reading", ()), *_scales(data)),
-        facts=_facts(data),
-        capabilities=tuple(_capabilities(data, name, reason)),
+        facts=facts,
+        capabilities=(*able, *_capabilities(data, arguments, reason)),
         findings=tuple(findings),
         unused=tuple(_unused(opened, data)),
     )
@@ -173,7 +188,7 @@ def _read(source: Any, **reading: Any) -> Dataset:
     found: list[Finding] = []
     while True:
         try:
-            data = read(source, **reading)
+            data = _joined(source, reading)
         except ScaleError as error:
             if reading.get(error.argument) is not None:
                 raise
@@ -184,6 +199,36 @@ def _read(source: Any, **reading: Any) -> Dataset:
             continue
         kept = [f for f in data.metadata.get("findings", ()) if f.code != SCALE_TOO_WIDE.code]
         return data.with_metadata(findings=(*kept, *found)) if found else data
+
+
+def _joined(source: Any, reading: dict[str, Any]) -> Dataset:
+    if reading.get("labels") is None:
+        return read(source, **{k: v for k, v in reading.items() if k not in ("labels", "on")})
+    data = read_source(source, **{"on": None, "oracle_scale": None, **reading})
+    assert data is not None
+    return data
+
+
+def _side_by_side(reading: dict[str, Any]) -> tuple[Any, StoredLabels] | None:
+    """A labels file of side-by-side answers, taken out of the options of reading."""
+    labels = reading.get("labels")
+    if labels is None or not is_label_store(labels):
+        return None
+    stored = read_label_store(labels)
+    if not stored.pairs:
+        return None
+    del reading["labels"]
+    return labels, stored
+
+
+def _arguments(name: str, reading: dict[str, Any]) -> str:
+    """The source and its labels as words of a command."""
+    words = [name]
+    if reading.get("labels") is not None:
+        words += ["--labels", str(reading["labels"])]
+        on = reading.get("on") or ()
+        words += [word for key in ([on] if isinstance(on, str) else on) for word in ("--on", key)]
+    return shlex.join(words)
 
 
 def _unused(opened: Opened | None, data: Dataset) -> list[str]:
@@ -272,11 +317,13 @@ def _facts(data: Dataset) -> dict[str, Any]:
 
 
 def _capabilities(data: Dataset, name: str, reason: str) -> list[Capability]:
-    """What runs today, with the command; what does not, with what is missing or the `reason`."""
+    """What runs today, with the command; what does not, with what is missing or the `reason`.
+
+    `name` is the source, and where its labels are, as words of a command.
+    """
     scored = bool(np.isfinite(data.judge_score).any())
     labels = int(data.n_labelled)
     logged = bool(data.target_policies) and data.base_policy_logprob is not None
-    name = shlex.quote(name)
     need_labels = "label a random slice of rows (oracle_label; at least 20, see cje plan)"
     need_logprobs = (
         "add base_policy_logprob and target_policy_logprobs: the log-probability of each logged "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,7 @@ from cje.cli.reading import (
     given_source,
     reading_options,
 )
+from cje.errors import CJEError
 from cje.terminal import say
 
 __all__ = ["doctor"]
@@ -29,6 +31,13 @@ def doctor(
     files: Annotated[
         list[str], typer.Argument(help="Files or folders: evaluations, logged rows, exports.")
     ],
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels to join: a file, or a labels file of cje label.")
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(help="Key column(s) the labels join by: id, or id=question_id."),
+    ] = None,
     field: Field = None,
     policy_column: PolicyColumn = None,
     label_map: LabelMap = None,
@@ -45,10 +54,17 @@ def doctor(
     """
     from cje.analysis.doctor import examine, examine_together
 
+    if labels is not None and len(files) > 1:
+        raise CJEError(
+            "labels are joined to one source, and each file is examined by itself",
+            value=files, hint="give one file, or the folder of the files",
+        )  # fmt: skip
     options = {
         "judge_scale": judge_scale,
         "oracle_scale": oracle_scale,
         "skip_bad_rows": skip_bad_rows,
+        "labels": labels,
+        "on": on or None,
         **reading_options(field, policy_column, label_map, sheet, wide),
     }
     found = [examine(given_source([f]), **options) for f in files]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cje.data.dataset import Dataset
+from cje.data.label_keys import place_entries, row_keys
 from cje.data.opening import open_file
 from cje.data.raters import RaterLabels
 from cje.data.scale import Scale
@@ -99,45 +100,40 @@ def attach_labels(data: Dataset, stored: StoredLabels, where: str = "the labels 
     Raises
     ------
     CJEError
-        A label of a row that the data do not have; a file of side-by-side answers only.
+        A label of a row that the data do not have and did not skip; a file of side-by-side
+        answers only.
     """
     if stored.pairs and not stored.rows:
         raise CJEError(
             "the file holds side-by-side comparisons, not labels of single responses", where=where,
             hint=f"use {option_hint('estimator', 'pairwise')}",
         )  # fmt: skip
-    keys = zip(data.prompt_id.decode(), data.policy.decode(), data.draw_idx.tolist(), strict=True)
-    place = {key: row for row, key in enumerate(keys)}
-    rows, values = [], []
-    for entry in stored.rows:
-        key = (entry["prompt_id"], entry["policy"], entry["draw_idx"])
-        if key not in place:
-            raise CJEError(
-                "a label fits no row of the data", where=where, value=key,
-                hint="give the data that the labels file was made from",
-            )  # fmt: skip
-        rows.append(place[key])
-        values.append(entry["oracle_label"])
+    place = {key: row for row, key in enumerate(row_keys(data))}
+    keys = [(e["prompt_id"], e["policy"], e["draw_idx"]) for e in stored.rows]
+    found, rows, lost = place_entries(keys, place, data, where, "label")
+    entries = [stored.rows[i] for i in found]
+    values = [entry["oracle_label"] for entry in entries]
     kept = json.loads(stored.meta["scale"])
     scale = Scale(kept["low"], kept["high"])
     order = np.argsort(np.asarray(rows, dtype=np.int64), kind="stable")
     at = np.asarray(rows, dtype=np.int64)[order]
     unit = scale.to_unit(np.asarray(values, dtype=float)[order])
-    raters = [stored.rows[i]["rater"] for i in order]
+    raters = [entries[i]["rater"] for i in order]
     propensity = np.full(len(data), np.nan)
     if stored.meta["design"] == "random" and stored.rows:
         propensity[:] = stored.rows[0]["propensity"]
-    propensity[at] = [stored.rows[i]["propensity"] for i in order]
+    propensity[at] = [entries[i]["propensity"] for i in order]
     labels = RaterLabels.from_arrays(at, unit, raters)
     several = len(np.unique(at)) < len(at)
     notes = [*data.metadata.get("reading", ()), f"{len(np.unique(at))} rows labelled in {where}"]
+    notes += lost
     if data.n_labelled:
         notes.append(f"{data.n_labelled} labels of the data themselves were set aside")
     return data.with_columns(
         oracle_label=labels.row_means(len(data)), rater_labels=labels if several else None,
         label_propensity=propensity, oracle_scale=scale,
     ).with_metadata(
-        reading=notes, label_skips=_by_policy(stored.skips), label_counts=_by_policy(stored.rows)
+        reading=notes, label_skips=_by_policy(stored.skips), label_counts=_by_policy(entries)
     )  # fmt: skip
 
 

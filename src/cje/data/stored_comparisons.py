@@ -10,6 +10,7 @@ import numpy as np
 
 from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
+from cje.data.label_keys import place_entries
 from cje.data.label_store import StoredLabels
 from cje.data.style import style_of
 from cje.errors import CJEError
@@ -58,19 +59,13 @@ def stored_comparisons(
             )
         )
     }
-    at = []
-    for pair in stored.pairs:
-        key = (pair["prompt_id"], pair["draw_a"], pair["draw_b"])
-        if key not in place:
-            raise CJEError(
-                "an answer fits no prompt of the data", where=where, value=key,
-                hint="give the data that the labels file was made from",
-            )  # fmt: skip
-        at.append(place[key])
+    keys = [(pair["prompt_id"], pair["draw_a"], pair["draw_b"]) for pair in stored.pairs]
+    found, at, lost = place_entries(keys, place, data, where, "answer")
+    pairs = [stored.pairs[i] for i in found]
     answered = np.array(at, dtype=np.int64)
     prompts = data.prompt_id.take(np.concatenate([rows[:, 0], rows[answered, 0]])).decode()
-    swapped = np.array([pair["sides"] == "ba" for pair in stored.pairs])
-    value = np.array([pair["value"] for pair in stored.pairs])
+    swapped = np.array([pair["sides"] == "ba" for pair in pairs])
+    value = np.array([pair["value"] for pair in pairs])
     n, m = len(rows), len(answered)
     judge = 0.5 + 0.5 * (data.judge_score[rows[:, 0]] - data.judge_score[rows[:, 1]])
     names = np.array(policies)
@@ -83,14 +78,17 @@ def stored_comparisons(
         human=np.concatenate([np.full(n, np.nan), np.where(swapped, 1.0 - value, value)]),
         shown=np.concatenate([np.zeros(n, dtype=bool), np.ones(m, dtype=bool)]),
         label_propensity=np.concatenate(
-            [np.full(n, np.nan), [pair["propensity"] for pair in stored.pairs]]
+            [np.full(n, np.nan), [pair["propensity"] for pair in pairs]]
         ),
         covariates=_style(data, rows, answered, swapped, styles),
         groups={
             name: codes.take(np.concatenate([rows[:, 0], rows[answered, 0]]))
             for name, codes in data.groups.items()
         },
-        metadata={"reading": (*data.metadata.get("reading", ()), note)},
+        metadata={
+            **{name: data.metadata[name] for name in ("skipped",) if name in data.metadata},
+            "reading": (*data.metadata.get("reading", ()), note, *lost),
+        },
     )
 
 

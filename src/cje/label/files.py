@@ -57,6 +57,11 @@ def write_sheet(store: Path, out: Path, rater: str) -> int:
     """Items for one rater to label offline: blind, with an empty column for the label.
 
     The items are this rater's from now on: nobody else is given them.
+
+    Raises
+    ------
+    CJEError
+        No item is free for this rater; an active study has none before its page asks for one.
     """
     opened = Store.open(store)
     try:
@@ -68,13 +73,27 @@ def write_sheet(store: Path, out: Path, rater: str) -> int:
             rows.append({"item": item.id, "prompt": item.prompt, "response": sides[0],
                          "response_b": sides[1], "label": "", "note": ""})  # fmt: skip
         if not rows:
-            raise CJEError("no item is left to hand out", where=str(store))
+            raise _nothing_to_hand_out(opened, store)
         pairs = opened.meta["pairs"] == "1"
         columns = _SHEET if pairs else tuple(name for name in _SHEET if name != "response_b")
         assert opened.scale is not None
         return write_table(out, columns, rows, note=f"label: {opened.scale.describe()}")
     finally:
         opened.close()
+
+
+def _nothing_to_hand_out(opened: Store, store: Path) -> CJEError:
+    if opened.meta["design"] == "active":
+        return CJEError(
+            "an active study has no items for a sheet: it chooses the rows one by one, from the "
+            "labels given before, on the page", where=str(store),
+            hint=f"label on the page (cje label DATA --labels {store}), or begin a study whose "
+            "rows are chosen in advance (--design random or stratified, another --labels)",
+        )  # fmt: skip
+    return CJEError(
+        "no item is left to hand out: every item is labelled or with a rater", where=str(store),
+        hint="import the sheets that are out (cje labels import)",
+    )  # fmt: skip
 
 
 def import_labels(store: Path, source: Path, *, rater: str | None = None) -> Imported:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cje.data.dataset import Dataset
+from cje.data.label_keys import row_keys
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.label.active import ActiveDesign
@@ -276,7 +277,7 @@ def _unit_scores(data: Dataset, frame: list[IntArray], pairs: bool) -> FloatArra
 def fingerprint(data: Dataset) -> str:
     """Of the rows' keys, in order: what a labels file refers to."""
     digest = hashlib.sha256()
-    for column in (data.prompt_id.decode(), data.policy.decode(), data.draw_idx.tolist()):
+    for column in zip(*row_keys(data), strict=True):
         digest.update(json.dumps(column).encode())
     return digest.hexdigest()[:32]
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import difflib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.running import SERVER
 from cje.judges import JudgeConfig
 from cje.models import Endpoint, ModelCallError, make_client, run_sync, with_retries
+from cje.pipeline.budget import BudgetError
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.moved import repeat_answers
+from cje.pipeline.probing import probe_scoring
 from cje.pipeline.stages.base import IN_PROCESS
 from cje.pipeline.stages.oracle import make_oracle
 from cje.pipeline.store import CallStore
@@ -25,6 +27,8 @@ from cje.policies import PolicyConfig, make_runner
 from cje.policies.probe import SAMPLING_HINT
 
 __all__ = ["Check", "check_keys", "check_scoring", "preflight", "require_servers"]
+
+T = TypeVar("T")
 
 # A server that is up lists its models at once, also while it is busy.
 _SECONDS_TO_LIST = 10.0
@@ -62,7 +66,7 @@ def preflight(
     Parameters
     ----------
     store : CallStore, optional
-        Where the trial calls are counted and kept.
+        Where the probes and trial calls are counted, and the trial calls kept.
     notice : callable
         Receives a sentence when a check makes people wait.
     """
@@ -77,7 +81,7 @@ def preflight(
         return checks
     for policy in _scored_policies(config):
         with _patience(notice, f"trying how {policy.name} can be scored"):
-            checks.append(_scoring(policy))
+            checks.append(_scoring(policy, config, NoStore() if store is None else store))
     if not all(check.ok for check in checks):
         return checks
     with _patience(notice, "waiting for the first answer of each model"):
@@ -211,9 +215,7 @@ def _check_trials(config: PipelineConfig, store: Any) -> list[Check]:
     made = trials(config)
     if not made:
         return []
-    asking = ask_all(made, config, store)
-    # A store of calls belongs to the thread that opened it.
-    ended = run_sync(asking) if isinstance(store, NoStore) else asyncio.run(asking)
+    ended = _run(ask_all(made, config, store), store)
     checks = []
     for trial, end in zip(made, ended, strict=True):
         place = trial.request.recipe.place
@@ -248,7 +250,7 @@ def _is_chat(part: PolicyConfig | JudgeConfig) -> bool:
 def check_scoring(config: PipelineConfig) -> Iterator[Check]:
     """Whether every policy's server can score a given response (teacher forcing)."""
     for policy in _scored_policies(config):
-        yield _scoring(policy)
+        yield _scoring(policy, config, NoStore())
 
 
 def _scored_policies(config: PipelineConfig) -> list[PolicyConfig]:
@@ -269,29 +271,29 @@ def _loadable(what: str, policy: PolicyConfig) -> Check:
         return Check(what, False, str(error))
 
 
-def _scoring(policy: PolicyConfig) -> Check:
+def _scoring(policy: PolicyConfig, config: PipelineConfig, store: Any) -> Check:
     what = f"scoring under {policy.name}"
     if policy.provider in IN_PROCESS:
         return Check(what, True, "exact, in this process")
     if policy.is_local:
         return _loadable(what, policy)
-    runner = make_runner(policy)
+    try:
+        found = _run(probe_scoring(policy, config, store), store)  # it retries by itself
+    except BudgetError:
+        raise
+    except CJEError as error:
+        return Check(what, False, str(error))
+    if not found.can_score:
+        return Check(what, False, f"{found.evidence_text()}. What to do: {found.hint}")
+    if found.scores_sampling_distribution is False:
+        said = "; ".join(found.warnings)
+        return Check(what, False, f"{said}. What to do: {SAMPLING_HINT}")
+    return Check(what, True, f"form {found.form}", tuple(found.warnings))
 
-    async def look() -> Check:
-        try:
-            found = await runner.aprobe()  # type: ignore[attr-defined]  # it retries by itself
-        except CJEError as error:
-            return Check(what, False, str(error))
-        finally:
-            await runner.aclose()
-        if not found.can_score:
-            return Check(what, False, f"{found.evidence_text()}. What to do: {found.hint}")
-        if found.scores_sampling_distribution is False:
-            said = "; ".join(found.warnings)
-            return Check(what, False, f"{said}. What to do: {SAMPLING_HINT}")
-        return Check(what, True, f"form {found.form}", tuple(found.warnings))
 
-    return run_sync(look())
+def _run(asking: Coroutine[Any, Any, T], store: Any) -> T:
+    """Run calls that are kept in a store; a store of calls belongs to the thread that opened it."""
+    return run_sync(asking) if isinstance(store, NoStore) else asyncio.run(asking)
 
 
 def _endpoints(config: PipelineConfig) -> Iterator[tuple[str, Endpoint]]:

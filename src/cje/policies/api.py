@@ -200,6 +200,16 @@ class APIPolicyRunner:
 
     # what the server can do ---------------------------------------------------------------------
 
+    @property
+    def probe_asks(self) -> bool:
+        """Whether `aprobe` sends requests to the server."""
+        config = self.config
+        if config.scoring is None:
+            return config.provider != "anthropic"
+        return (
+            config.temperature != 1.0 or config.top_p != 1.0 or bool(config.distorting_settings())
+        )
+
     async def aprobe(self) -> Capability:
         """Find out, once, how this server scores a given text."""
         if self._capability is None:

@@ -21,7 +21,16 @@ from cje.policies.scored_tokens import ScoredToken, Span, sum_span
 if TYPE_CHECKING:
     from cje.policies.api import APIPolicyRunner
 
-__all__ = ["PROBE_CONTEXT", "SAMPLING_HINT", "Capability", "probe", "sampling_effect"]
+__all__ = [
+    "MOST_REQUESTS",
+    "MOST_WRITTEN",
+    "PROBE_CONTEXT",
+    "PROBE_TEXTS",
+    "SAMPLING_HINT",
+    "Capability",
+    "probe",
+    "sampling_effect",
+]
 
 T = TypeVar("T")
 #: What the probe asks; a server's log shows it as such.
@@ -31,6 +40,13 @@ _CONTEXTS = (PROBE_CONTEXT, "Tell me about the weather.", "Où est la gare ? 駅
 _SEEDS = (1, 2, 3)
 # What must be found again in any text: an end token, a first character of several bytes.
 _TEXTS = (" Yes, I can help you with that.", "🙂 yes", "Évidemment, 東京です。")
+#: Everything that a probe sends beside the policy's own template.
+PROBE_TEXTS = (*_CONTEXTS, *_TEXTS)
+#: Requests of a probe of a server that answers without trouble but knows none of the forms
+#: (27 to 42 were measured); repeats after trouble come on top.
+MOST_REQUESTS = 50
+#: Tokens that one request of a probe lets the model write.
+MOST_WRITTEN = 8
 SAMPLING_HINT = (
     "set temperature: 1 and top_p: 1 for every policy that is scored, or compare the policies by "
     "fresh draws (estimation: {estimators: [direct]}), or score with SGLang or a model in this "
@@ -165,7 +181,9 @@ async def _samples(runner: APIPolicyRunner) -> tuple[list[_Written], str]:
 
 async def _written(runner: APIPolicyRunner, context: str, seed: int) -> _Written | None:
     """A sample, or None where it is empty or its log-probs cannot be compared."""
-    answer = await runner.acomplete(context, temperature=1.0, top_p=1.0, max_tokens=8, seed=seed)
+    answer = await runner.acomplete(
+        context, temperature=1.0, top_p=1.0, max_tokens=MOST_WRITTEN, seed=seed
+    )
     values, tokens, text = answer.logprobs, answer.tokens, answer.text
     if not values or not tokens or len(values) != len(tokens):
         return None
