@@ -49,9 +49,9 @@ def ngram_settings() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def server_settings(base_url: str) -> dict[str, Any]:
-    """Every model behind the test server."""
-    server = {"provider": "openai-compatible", "base_url": base_url, "timeout": 2.0}
+def server_settings(base_url: str, timeout: float = 2.0) -> dict[str, Any]:
+    """Every model behind the test server; `timeout` is long where no call may be given up."""
+    server = {"provider": "openai-compatible", "base_url": base_url, "timeout": timeout}
     policy = {**server, "max_tokens": 8, "eos": "</s>", "scoring": "echo1"}
     return {
         "work_dir": "run",

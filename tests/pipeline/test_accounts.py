@@ -37,7 +37,7 @@ PRICES = {m: {"prompt_per_million": 1.0, "completion_per_million": 3.0}
 
 def _config(folder: Path, url: str, rows: int = ROWS, **changes: Any) -> Path:
     write_prompts(folder, rows)
-    settings = server_settings(url)
+    settings = server_settings(url, timeout=30.0)  # a busy machine must not look like a lost call
     settings["oracle_config"]["fraction"] = 1.0
     return write_config(folder, settings, prices=PRICES, **changes)
 
