@@ -65,6 +65,6 @@ data = [
 ]
 result = mlflow.genai.evaluate(data=data, scorers=[correctness, human_rating])
 frame = result.tables["eval_results"]
-text = frame.sort_values("request_time").to_csv(index=False)
+text = frame.sort_values("request", key=lambda column: column.map(str)).to_csv(index=False)
 with open(f"{OUT}/eval_results.csv", "w") as file:
     file.write(text.replace(folder.name, "temporary"))  # no path of the machine in a fixture
