@@ -29,6 +29,7 @@ __all__ = ["JsonlTable"]
 
 _FIRST_ROWS = 200
 
+
 def _utf8_hint() -> str:
     skip = option_hint("skip_bad_rows", True)
     return f"save the file as UTF-8, or skip and count such rows: {skip}"
