@@ -93,11 +93,30 @@ def jsonl_rows(folder: Path, n_prompts: int, repeats: int) -> list[dict[str, Any
     return [row(bar, ratio(seconds, "read", "scan"), 2.5, note)]
 
 
+def dict_rows(n_prompts: int, repeats: int) -> list[dict[str, Any]]:
+    rows = make_frame(n_prompts, "a response of some words").to_dicts()
+    seconds = interleaved(
+        {
+            "read": lambda: read(rows),
+            "all rows": lambda: pl.DataFrame(rows, infer_schema_length=None),
+            "100 rows": lambda: pl.DataFrame(rows),
+        },
+        repeats,
+    )
+    label = f"{len(rows):,} dicts: read / polars.DataFrame"
+    note = "polars guesses types from 100 rows; later fields and other types are lost or fail"
+    return [
+        row(f"{label}, types of all rows", ratio(seconds, "read", "all rows"), 1.5),
+        row(f"{label}, types of 100 rows", ratio(seconds, "read", "100 rows"), 1.5, note),
+    ]
+
+
 def run(quick: bool) -> list[dict[str, Any]]:
     """The bars; `quick` at a tenth of the size."""
     with tempfile.TemporaryDirectory() as folder:
         rows = parquet_rows(Path(folder), 100_000 if quick else 1_000_000, 3 if quick else 5)
         rows += jsonl_rows(Path(folder), 20_000 if quick else 200_000, 3)
+    rows += dict_rows(3_000 if quick else 30_000, 7)
     show(rows)
     return rows
 

@@ -177,6 +177,71 @@ def test_langfuse_traces_with_their_scores(tmp_path: Path) -> None:
         assert data.n_labelled == 2
 
 
+@pytest.mark.parametrize("name", ["result.json", "experiment.jsonl"])
+def test_braintrust_experiments(name: str) -> None:
+    data = read(FILES / "braintrust" / name)
+    assert "recognised as a Braintrust export" in notes(data)
+    assert data.policies == ("capitals" if name == "result.json" else "mock-1-id",)
+    assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
+    assert np.array_equal(data.oracle_label, [np.nan, 1.0, np.nan, np.nan], equal_nan=True)
+
+
+def test_ragas_results_with_and_without_modes() -> None:
+    data = read(FILES / "ragas" / "mode.csv", text=True)
+    assert "judge_score is the score 'factual_correctness(mode=f1)'" in notes(data)
+    assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
+    assert data.response is not None
+    assert data.response[0] == "answer 0"
+    assert read(FILES / "ragas" / "one.csv").judge_score.tolist() == [0.0, 1.0, 0.0, 1.0]
+    both = read(FILES / "ragas" / "two.csv", fields={"judge_score": "scores.string_present"})
+    assert both.judge_score.tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_mlflow_tables_of_both_evaluate_functions() -> None:
+    data = read(FILES / "mlflow" / "eval_results_table.json")
+    assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
+    assert data.n_labelled == 0
+    data = read(FILES / "mlflow" / "eval_results.csv")
+    scores = {prompt: values for (_, prompt, _), values in table(data).items()}
+    assert [scores[f"{{'question': 'question {i}'}}"][0] for i in range(4)] == [0, 0.25, 0.5, 0.75]
+    assert data.n_labelled == 1
+    assert "judge_score is the score 'correctness'" in notes(data)  # not the expectation 'steps'
+
+
+def test_mlflow_feedback_of_a_person_is_a_label(tmp_path: Path) -> None:
+    text = (FILES / "mlflow" / "eval_results.csv").read_text()
+    marks = '""assessment_name"": ""correctness"", ', '""source_type"": ""CODE""'
+    parts = text.split(marks[0])
+    assert len(parts) == 5  # one record per row
+    edited = [part.replace(marks[1], '""source_type"": ""HUMAN""', 1) for part in parts[1:]]
+    path = tmp_path / "eval_results.csv"
+    path.write_text(marks[0].join([parts[0], *edited]))
+    fields = {
+        "judge_score": "metadata.execution_duration",
+        "oracle_label": "oracle_label.correctness",
+    }
+    data = read(path, fields=fields, judge_scale="0-100000")
+    assert sorted(data.oracle_label) == [0.0, 0.25, 0.5, 0.75]
+
+
+@pytest.mark.parametrize("name", ["experiment.json", "experiment.csv"])
+def test_phoenix_experiments(name: str) -> None:
+    data = read(FILES / "phoenix" / name)
+    assert "recognised as an Arize Phoenix experiment" in notes(data)
+    assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
+    assert data.n_prompts == 4
+
+
+@pytest.mark.parametrize("name", ["spans.csv", "spans.jsonl"])
+def test_phoenix_spans_have_no_score_of_their_own(name: str) -> None:
+    path = FILES / "phoenix" / name
+    with pytest.raises(CJEError, match="missing field judge_score"):
+        read(path)
+    data = read(path, fields={"judge_score": "metadata.context.span_id"}, judge_scale="0-10")
+    assert data.policies == ("mock-1",)
+    assert data.prompt_id.names == tuple(f"question {i}" for i in range(4))
+
+
 def test_labels_join_onto_another_tools_file(tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_text("example_id,label\ncase_0,1\ncase_3,0\n")

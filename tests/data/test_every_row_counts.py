@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cje.analysis.analyze import analyze_dataset
+from cje.analysis.doctor import examine
 from cje.data import blocks, read
 from cje.errors import CJEError
 
@@ -132,3 +134,27 @@ def test_labels_read_are_labels_written_or_an_error(
 def monkeypatch_session() -> object:
     with pytest.MonkeyPatch.context() as patch:
         yield patch
+
+
+@pytest.mark.parametrize("line", ["a line of a log", "[1, 2]", '{"prompt_id": "p'])
+def test_a_file_that_is_not_json_lines_fails_before_it_is_surveyed(
+    tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.jsonl", rows_of(1000))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:150], line, *lines[150:]]))
+    skipped = read(path, skip_bad_rows=True)
+    assert len(skipped) == 1000  # the rows behind the bad one are still read
+    monkeypatch.setattr("cje.data.jsonl.map_blocks", lambda *_: pytest.fail("the file was read"))
+    for call in (read, analyze_dataset, examine):
+        with pytest.raises(CJEError, match=r"row 151"):
+            call(path)
+
+
+def test_a_judge_score_that_starts_late_is_found(tmp_path: Path) -> None:
+    rows = rows_of(5000)
+    for row in rows[:4000]:
+        row.pop("judge_score")
+    with pytest.raises(CJEError, match="judge_score is missing"):  # found, and empty at first
+        read(write(tmp_path / "a.jsonl", rows))
+    assert len(read(tmp_path / "a.jsonl", skip_bad_rows=True)) == 1000

@@ -348,7 +348,9 @@ def _fresh(
     if source is not None and not isinstance(source, Dataset | Comparisons):
         source = as_table(source)
         if not isinstance(source, Mapping):  # a table per policy is never a comparison
-            source = open_sources(source, None, reading["sheet"])
+            source = open_sources(
+                source, None, reading["sheet"], skip_bad_rows=reading["skip_bad_rows"]
+            )
     found = comparisons_of(source, groups, reading, estimator)
     if found is not None:
         return found
@@ -363,7 +365,7 @@ def _logged(source: Any, groups: list[str], reading: dict[str, Any]) -> Dataset 
     """Logged rows with the lengths that the weights are checked against; a `Dataset` as it is."""
     if source is None or isinstance(source, Dataset | Mapping):
         return read_source(source, groups=groups, **reading)
-    opened = open_sources(source, None, reading["sheet"])
+    opened = open_sources(source, None, reading["sheet"], skip_bad_rows=reading["skip_bad_rows"])
     return read_source(opened, groups=groups, **_watched(opened, reading))
 
 

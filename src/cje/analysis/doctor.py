@@ -133,7 +133,12 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     opened = (
         None
         if isinstance(source, Dataset)
-        else open_sources(source, reading.pop("policy", None), reading.get("sheet"))
+        else open_sources(
+            source,
+            reading.pop("policy", None),
+            reading.get("sheet"),
+            skip_bad_rows=bool(reading.get("skip_bad_rows")),
+        )
     )
     numbers, position, response = _extra_columns(source, opened)
     large = response is not None and _is_large(source)

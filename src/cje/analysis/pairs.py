@@ -52,7 +52,7 @@ def comparisons_of(
         return None
     if isinstance(source, Mapping):
         return None
-    opened = open_sources(source, None, reading["sheet"])
+    opened = open_sources(source, None, reading["sheet"], skip_bad_rows=reading["skip_bad_rows"])
     if estimator != "pairwise" and not is_pairwise(opened, reading["fields"]):
         return None
     for name in ("judge_scale", "oracle_scale"):

@@ -94,7 +94,7 @@ def judge(
     stale = [] if card is None else _stale(card, identity)
     check_report_path(report)
     options = reading_options(field, policy_column, label_map, sheet, wide)
-    source = open_sources(given_source(data), None, sheet)
+    source = open_sources(given_source(data), None, sheet, skip_bad_rows=skip_bad_rows)
     found: Dataset | None = read_source(
         source,
         **options,

@@ -90,7 +90,7 @@ def read_comparisons(
     >>> data.judge.tolist(), data.human.tolist()
     ([1.0, 0.0], [0.5, nan])
     """
-    opened = open_sources(source, None, sheet)
+    opened = open_sources(source, None, sheet, skip_bad_rows=skip_bad_rows)
     rows = PairRows(notes=list(opened.notes), label_map=dict(label_map or {}), skip=skip_bad_rows)
     names, renamed = split_keys(on)
     if names is not None and len(names) != 1:
@@ -129,7 +129,7 @@ def _join_verdicts(
     fields: Mapping[str, Any] | None,
 ) -> None:
     """Put people's verdicts of another table on the comparisons."""
-    opened = open_sources(labels, None)
+    opened = open_sources(labels, None, skip_bad_rows=rows.skip)
     if len(opened.sources) != 1:
         raise CJEError("verdicts come from one file or table", value=len(opened.sources))
     table = opened.sources[0].table

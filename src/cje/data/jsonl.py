@@ -6,6 +6,7 @@ Every row decides which fields there are, and of which types: a label may start 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from cje.errors import CJEError
 from cje.hints import option_hint
 
 __all__ = ["JsonlTable"]
+
+_FIRST_ROWS = 200
 
 
 def _utf8_hint() -> str:
@@ -55,6 +58,14 @@ class JsonlTable:
                 self._explain_no_objects()
             self._survey = survey
         return self._survey.leaves()
+
+    def check_first_rows(self) -> None:
+        """Raise at the first line that is not an object, if it is near the start of the file.
+
+        `load` would raise the same error, but only after a survey of the whole file.
+        """
+        for _ in islice(self._objects(BadRows(skip=False), parse_marked), _FIRST_ROWS):
+            pass
 
     def first(self) -> Mapping[str, Any] | None:
         """The first object of the file; None where the first line is not an object."""

@@ -112,7 +112,7 @@ def read(
     >>> data.metadata["reading"][0]
     "judge_score read from 'score'"
     """
-    sources, notes = open_sources(source, policy, sheet)
+    sources, notes = open_sources(source, policy, sheet, skip_bad_rows=skip_bad_rows)
     request = Request(
         fields=_without_policy(fields, policy),
         covariates=covariates,

@@ -36,7 +36,6 @@ _PLAIN: Mapping[type, frozenset[str]] = {
     dict: frozenset({"struct"}),
     list: frozenset({"list"}),
 }
-_EMPTY: Mapping[str, Any] = {}
 
 
 class LeafSurvey:
@@ -45,6 +44,7 @@ class LeafSurvey:
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, ...], set[str]] = {}
         self.columns: dict[str, list[Any]] = {}  # the values of `see_all`, by name
+        self.types: dict[str, set[type]] = {}  # the types among these values
 
     def see(self, row: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
         """One row."""
@@ -59,10 +59,11 @@ class LeafSurvey:
         """All rows, column by column: a type is looked at once per column, not per row."""
         for name, values in columns_of(rows):
             here = (*path, name)
+            types = set(map(type, values))
             if not path:
-                self.columns[name] = values
+                self.columns[name], self.types[name] = values, types
             kinds = self._kinds.setdefault(here, set())
-            for type_ in set(map(type, values)):
+            for type_ in types:
                 usual = _PLAIN.get(type_)
                 kinds |= usual or kinds_of(next(v for v in values if type(v) is type_))
             if "struct" in kinds and len(here) < _MAX_DEPTH:
@@ -96,18 +97,19 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[An
 
 
 def _same_keys(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Any]]] | None:
-    """The columns where all rows are dicts with the first one's keys in its order; else None.
+    """The columns where all rows are dicts with the first one's keys; else None.
 
-    Values are taken out row by row, and columns are slices: several times as fast as a look-up of
-    each key.
+    Values are taken out row by row, and columns are slices: rows are visited once, not per key.
     """
     names = list(rows[0]) if len(rows) else []
     if set(map(type, rows)) != {dict} or set(map(len, rows)) != {len(names)} or not names:
         return None
-    keys = list(chain.from_iterable(rows))
-    if any(keys[i :: len(names)].count(name) != len(rows) for i, name in enumerate(names)):
-        return None
-    flat: list[Any] = list(chain.from_iterable(map(dict.values, rows)))  # type: ignore[arg-type]
+    try:
+        if len(names) == 1:
+            return [(str(names[0]), list(map(itemgetter(names[0]), rows)))]
+        flat: list[Any] = list(chain.from_iterable(map(itemgetter(*names), rows)))
+    except KeyError:
+        return None  # as many keys as the first row has, but others
     return [(str(name), flat[i :: len(names)]) for i, name in enumerate(names)]
 
 
@@ -139,13 +141,14 @@ def rows_frame(
     plan: Plan,
     bad: BadRows,
     where: Callable[[int], str],
-    known: Mapping[str, list[Any]] = _EMPTY,
+    known: LeafSurvey | None = None,
 ) -> tuple[pl.DataFrame, BoolArray, dict[str, Numbers]]:
     """The canonical frame, a mask of the rows without a problem, and columns read from text.
 
-    `known` holds columns of the rows that were gathered before.
+    `known` holds columns of the rows that a survey gathered before.
     """
-    columns = _gathered(rows, list(plan.columns.values()), known)
+    known = known or LeafSurvey()
+    columns = _gathered(rows, list(plan.columns.values()), known.columns)
     n = len(next(iter(columns.values()), ()))
     good = np.ones(n, dtype=bool)
     series = []
@@ -153,9 +156,12 @@ def rows_frame(
     for column, path in plan.columns.items():
         kind, bools = kind_of(column), column in plan.bools
         values = columns[path]
-        if column == "draw_idx" and any(type(value) is str for value in values):
+        types = known.types.get(path[0]) if len(path) == 1 else None
+        types = types or set(map(type, values))
+        if column == "draw_idx" and str in types:
             values = _numbered(values)
-        found = _at_once(values, kind)
+            types = set(map(type, values))
+        found = _at_once(values, kind, types)
         if found is None:
             found, wrong = _one_by_one(values, kind, bools)
             parsed = None
@@ -249,9 +255,9 @@ def look_up(row: Any, path: Sequence[str]) -> Any:
     return row
 
 
-def _at_once(values: list[Any], kind: str) -> pl.Series | None:
+def _at_once(values: list[Any], kind: str, types: set[type]) -> pl.Series | None:
     """The column where all values are of the usual types; None where one needs a look."""
-    types = set(map(type, values)) - {type(None)}
+    types = types - {type(None)}
     try:
         if kind == "number" and types <= {float, int}:
             return pl.Series(values, dtype=pl.Float64)

@@ -46,10 +46,13 @@ class Opened(NamedTuple):
     notes: list[str]
 
 
-def open_sources(given: Any, policy: str | None, sheet: str | None = None) -> Opened:
+def open_sources(
+    given: Any, policy: str | None, sheet: str | None = None, *, skip_bad_rows: bool = False
+) -> Opened:
     """Tables for a path, folder, frame, list of dicts, list of paths or mapping policy -> those.
 
-    Returns the sources and notes about files ignored.
+    Returns the sources and notes about files ignored. Unless bad rows are skipped, a JSON Lines
+    file whose first lines are not all objects is refused here, before it is read whole.
     """
     if isinstance(given, Opened):
         return given
@@ -67,6 +70,9 @@ def open_sources(given: Any, policy: str | None, sheet: str | None = None) -> Op
     else:
         table = _memory_table(given, policy or "the data")
         sources = [Source(table, policy or "policy", explicit=policy is not None)]
+    for source in sources:
+        if isinstance(source.table, JsonlTable) and not skip_bad_rows:
+            source.table.check_first_rows()
     return Opened(sources, notes)
 
 

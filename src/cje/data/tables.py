@@ -67,12 +67,11 @@ class RowsTable:
         self, rows: Sequence[Mapping[str, Any]], name: str, notes: Sequence[str] = ()
     ) -> None:
         self.rows, self.name, self.notes = rows, name, tuple(notes)
-        self._columns: Mapping[str, list[Any]] = {}
-        self._leaves: list[Leaf] = []
+        self._survey: LeafSurvey | None = None
 
     def leaves(self) -> list[Leaf]:
-        if self._leaves:
-            return self._leaves
+        if self._survey is not None:
+            return self._survey.leaves()
         if set(map(type, self.rows)) != {dict}:
             for i, row in enumerate(self.rows):
                 if not isinstance(row, Mapping):
@@ -82,12 +81,12 @@ class RowsTable:
                     )  # fmt: skip
         survey = LeafSurvey()
         survey.see_all(self.rows)
-        self._columns, self._leaves = survey.columns, survey.leaves()
-        return self._leaves
+        self._survey = survey
+        return survey.leaves()
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
         frame, good, texts = rows_frame(
-            self.rows, plan, bad, lambda i: f"{self.name}, row {i}", self._columns
+            self.rows, plan, bad, lambda i: f"{self.name}, row {i}", self._survey
         )
         return Loaded(frame, good, lambda i: f"row {i}", texts=texts)
 

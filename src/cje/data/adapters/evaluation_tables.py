@@ -1,9 +1,11 @@
 """Tables of evaluation tools, one row per response: MLflow, RAGAS, Arize Phoenix, Braintrust.
 
-The layouts are those of the tools' documentation: MLflow's ``eval_results_table.json`` (columns
+The layouts are those of the tools' own files (MLflow 3.17, RAGAS 0.4, Phoenix 20, Braintrust 0.47)
+and documentation: MLflow's ``eval_results_table.json`` (columns
 such as ``faithfulness/v1/score``) and evaluated traces (``Correctness/value``), RAGAS'
 ``result.to_pandas()``, Phoenix' spans (``context.span_id``, ``attributes.llm.model_name``,
-``eval.Correctness.score``), Braintrust's experiment exports (``scores``, ``metadata``). A row's
+``eval.Correctness.score``) and experiments (``annotation_Correctness_score``), Braintrust's
+experiment exports (``scores``, ``metadata``) and its runner's ``as_json()``. A row's
 other columns stay in ``metadata``, so that any of them can be the policy, the id or a subgroup.
 """
 
@@ -22,14 +24,27 @@ __all__ = ["from_json", "from_lines", "from_table", "known_header", "known_line"
 
 Row = Mapping[str, Any]
 
+# The names of RAGAS' metrics, 0.1 to 0.4; one with modes is written "name(mode=f1)".
 _RAGAS = frozenset(
-    {"faithfulness", "answer_relevancy", "response_relevancy", "context_precision",
-     "context_recall", "context_entity_recall", "factual_correctness", "semantic_similarity",
-     "answer_correctness", "answer_similarity", "noise_sensitivity", "llm_context_recall",
-     "llm_context_precision_with_reference", "llm_context_precision_without_reference",
-     "rubrics_score", "aspect_critic", "bleu_score", "rouge_score", "string_present",
-     "exact_match"}
+    {"agent_goal_accuracy", "answer_correctness", "answer_relevancy", "answer_similarity",
+     "aspect_critic", "bleu_score", "chrf_score", "context_entity_recall", "context_precision",
+     "context_recall", "context_utilization", "data_compare_score", "domain_specific_rubrics",
+     "exact_match", "factual_correctness", "faithful_rate", "faithfulness",
+     "faithfulness_with_hhem", "id_based_context_precision", "id_based_context_recall",
+     "instance_rubrics", "llm_context_precision_with_reference",
+     "llm_context_precision_without_reference", "llm_context_recall",
+     "llm_sql_equivalence_with_reference", "noise_sensitivity",
+     "non_llm_context_precision_with_reference", "non_llm_context_recall",
+     "non_llm_string_similarity", "nv_accuracy", "nv_context_relevance",
+     "nv_response_groundedness", "relevance_rate", "response_relevancy", "rouge_score",
+     "rubrics_score", "semantic_similarity", "string_present", "summary_score",
+     "tool_call_accuracy", "tool_call_f1", "topic_adherence"}
 )  # fmt: skip
+_MODE = re.compile(r"\(mode=\w+\)$")
+
+
+def _is_ragas(column: str) -> bool:
+    return _MODE.sub("", column) in _RAGAS
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,8 @@ class _Tool:
 
 _MLFLOW_SCORE = re.compile(r"^(?:metrics/)?([^/]+)(?:/v\d+)?/(?:score|value)$")
 _PHOENIX_SCORE = re.compile(r"^(?:eval|annotation)\.(.+)\.score$")
+
+_EXPERIMENT_SCORE = re.compile(r"^annotation_(.+)_score$")
 
 _TOOLS = (
     _Tool(
@@ -68,12 +85,21 @@ _TOOLS = (
         ("attributes.output.value", "output"),
     ),
     _Tool(
+        "an Arize Phoenix experiment",
+        lambda names: {"example_id", "repetition_number", "reference_output", "output"} <= names,
+        lambda column: found[1] if (found := _EXPERIMENT_SCORE.match(column)) else None,
+        ("example_id",),
+        ("policy", "experiment_name", "metadata.model"),
+        ("input",),
+        ("output",),
+    ),
+    _Tool(
         "a RAGAS result",
         lambda names: (
             {"user_input", "response"} <= names or {"question", "answer", "contexts"} <= names
         )
-        and bool(names & _RAGAS),
-        lambda column: column if column in _RAGAS or column.startswith("human") else None,
+        and any(map(_is_ragas, names)),
+        lambda column: column if _is_ragas(column) or column.startswith("human") else None,
         ("example_id", "question_id", "id"),
         ("policy", "model", "version"),
         ("user_input", "question"),
@@ -82,7 +108,7 @@ _TOOLS = (
     _Tool(
         "a Braintrust export",
         lambda names: {"input", "output", "scores"} <= names
-        and bool(names & {"span_id", "root_span_id", "_xact_id", "experiment_id"}),
+        and bool(names & {"span_id", "root_span_id", "_xact_id", "experiment_id", "exc_info"}),
         lambda column: column.removeprefix("scores.") if column.startswith("scores.") else None,
         ("dataset_record_id", "metadata.example_id", "metadata.question_id"),
         ("experiment_name", "metadata.model", "experiment_id"),
@@ -107,9 +133,17 @@ def from_json(content: Any, path: Path) -> Adapted | None:
         content = [dict(zip(names, cells, strict=False)) for cells in data]
     elif isinstance(content, dict) and isinstance(content.get("events"), list):
         content = content["events"]
+    elif isinstance(content, dict) and isinstance(content.get("results"), list):
+        content = _of_experiment(content["results"], content.get("summary"))
     if not (isinstance(content, list) and content and isinstance(content[0], dict)):
         return None
     return from_lines(content, path) if known_line(content[0]) else None
+
+
+def _of_experiment(results: list[Any], summary: Any) -> list[Any]:
+    """The rows of Braintrust's `EvalResultWithSummary.as_json()` with their experiment's name."""
+    name = summary.get("experiment_name") if isinstance(summary, dict) else None
+    return [{"experiment_name": name, **row} if isinstance(row, dict) else row for row in results]
 
 
 def from_table(header: Sequence[str], rows: Sequence[Sequence[str]], path: Path) -> Adapted:
@@ -140,7 +174,43 @@ def _flat(row: Row) -> dict[str, Any]:
             out[name] = value
         else:
             out |= {f"{name}.{key}": inner for key, inner in nested.items()}
+    for name, note in _named(out.get("annotations"), "name"):
+        out[f"annotation_{name}_score"] = note.get("score")
+        out[f"annotation_{name}_annotator_kind"] = note.get("annotator_kind")
     return out
+
+
+def _named(notes: Any, key: str) -> list[tuple[str, dict[str, Any]]]:
+    """The objects of a list with their names; none where it is something else."""
+    found = notes if isinstance(notes, list) else []
+    return [(str(note[key]), note) for note in found if isinstance(note, dict) and key in note]
+
+
+def _assessments(row: Row) -> list[tuple[str, dict[str, Any]]]:
+    """MLflow's records of who assessed what: in JSON its own column, in CSV the trace's."""
+    notes = row.get("assessments")
+    if isinstance(notes, str):
+        info = (_object(row.get("trace")) or {}).get("info")
+        notes = info.get("assessments") if isinstance(info, dict) else None
+    return _named(notes, "assessment_name")
+
+
+def _people_and_expectations(row: Row) -> tuple[set[str], set[str]]:
+    """Names of the scores that people gave, and of expected values, which are not scores."""
+    kinds = {c: v for c, v in row.items() if c.endswith("_annotator_kind")}
+    people = {
+        column.removeprefix("annotation_").removesuffix("_annotator_kind")
+        for column, kind in kinds.items()
+        if kind == "HUMAN"
+    }
+    expected = set()
+    for name, note in _assessments(row):
+        source = note.get("source")
+        if "expectation" in note:
+            expected.add(name)
+        elif isinstance(source, dict) and source.get("source_type") == "HUMAN":
+            people.add(name)
+    return people, expected
 
 
 def _object(value: Any) -> dict[str, Any] | None:
@@ -153,12 +223,16 @@ def _object(value: Any) -> dict[str, Any] | None:
 
 
 def _response(row: Mapping[str, Any], tool: _Tool, path: Path) -> Response:
+    people, expected = _people_and_expectations(row)
     scores = {
         name: number(value)
         for column, value in row.items()
         if (name := tool.score(column)) is not None and number(value) is not None
+        if name not in expected
     }
     judged, human = judged_and_human(scores)
+    human = {**human, **{name: value for name, value in judged.items() if name in people}}
+    judged = {name: value for name, value in judged.items() if name not in people}
 
     def first(names: Sequence[str]) -> Any:
         return next((row[name] for name in names if row.get(name) not in (None, "")), None)
