@@ -29,7 +29,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
             "limit": "0.935 to 0.965",
             "ok": 0.935 - slack <= found["active"] <= 0.965 + slack,
             "note": f"random {found['random']:.3f}; labels saved {found['saving']:.2f} x; "
-            f"informative in {found['informed']:.0%}",
+            f"informative in {found['informed']:.0%}; refused {found['refused']:.2%}",
         })  # fmt: skip
     return rows
 

@@ -74,7 +74,10 @@ def replay(
     budget: int = 150,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Mean width, and coverage, of both designs over `n_reps` data sets."""
+    """Mean width, and coverage, of both designs over `n_reps` data sets.
+
+    A refused value makes no claim: it counts in `refused`, not in width and coverage.
+    """
     widths: dict[str, list[float]] = {"random": [], "active": []}
     covered: dict[str, list[bool]] = {"random": [], "active": []}
     informed = []
@@ -97,11 +100,14 @@ def replay(
             low, high = DirectEstimator(data, n_folds=5).fit_and_estimate().ci()[0]
             widths[name].append(high - low)
             covered[name].append(low <= truth <= high)
-    squares = {name: float(np.mean(np.square(w))) for name, w in widths.items()}
+    kept = {name: np.isfinite(w) for name, w in widths.items()}
+    both = kept["random"] & kept["active"]
+    squares = {name: float(np.mean(np.square(w)[both])) for name, w in widths.items()}
+    share = {name: float(np.mean(np.array(hits)[kept[name]])) for name, hits in covered.items()}
     return {
         "saving": squares["random"] / squares["active"],
-        "random": float(np.mean(covered["random"])),
-        "active": float(np.mean(covered["active"])),
+        **share,
+        "refused": float(1.0 - both.mean()),
         "informed": float(np.mean(informed)),
     }
 
