@@ -346,6 +346,6 @@ def test_ctrl_c_ends_the_server_within_seconds(serve: Any) -> None:
     server = serve("--count", "5", "--scale", "1-5")
     server.process.send_signal(signal.SIGINT)
     started = time.monotonic()
-    server.process.wait(timeout=10)
-    assert time.monotonic() - started < 8
+    server.process.wait(timeout=30)
+    assert time.monotonic() - started < 20  # two seconds on a quiet machine
     assert os.path.exists(server.labels)

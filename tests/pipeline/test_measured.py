@@ -10,6 +10,7 @@ import pytest
 
 from cje.diagnostics import JudgeIdentity
 from cje.diagnostics.judge_card import JudgeCards
+from cje.findings.running import KNOWN_NOISE
 from cje.judges.template import load_template
 from cje.pipeline.chunks import RowStream
 from cje.pipeline.config import PipelineConfig, load_config
@@ -48,8 +49,10 @@ def test_noise_measured_by_scoring_twice_is_taken_out_of_the_weights(
     assert note["sd"] == pytest.approx(0.05, rel=0.4)
     assert note["n_scored_twice"] == 40
     assert note["factor"] == math.exp(note["sd"] ** 2)
-    assert "known-noise" in {finding.code for finding in result.first.findings}
-    assert "scored twice differ by" in result.summary()
+    named = "known-noise" in {finding.code for finding in result.first.findings}
+    # 40 pairs measure 0.05 within 40%, so the factor may fall below what is worth a finding
+    assert named == (note["factor"] - 1.0 > KNOWN_NOISE["factor"])
+    assert ("scored twice differ by" in result.summary()) == named
     # The same rows without the correction: too large by exactly the measured factor.
     data = logged_dataset(seen[0], run.config)
     plain = configured_estimators(data, None, run.config, noise=0.0)["ips"].fit_and_estimate()
