@@ -53,11 +53,13 @@ def test_noise_measured_by_scoring_twice_is_taken_out_of_the_weights(
     # 40 pairs measure 0.05 within 40%, so the factor may fall below what is worth a finding
     assert named == (note["factor"] - 1.0 > KNOWN_NOISE["factor"])
     assert ("scored twice differ by" in result.summary()) == named
-    # The same rows without the correction: too large by exactly the measured factor.
+    # The same rows without the correction: too large by the measured factor (to 3% of its excess:
+    # the label part is not a multiple of the weights).
     data = logged_dataset(seen[0], run.config)
     plain = configured_estimators(data, None, run.config, noise=0.0)["ips"].fit_and_estimate()
     ratios = plain.estimates / result.first.estimates
-    assert ratios.tolist() == pytest.approx([note["factor"]] * 2, rel=1e-6)
+    close = 0.03 * (note["factor"] - 1.0)
+    assert ratios.tolist() == pytest.approx([note["factor"]] * 2, rel=0.0, abs=close)
 
 
 def test_a_server_that_gives_the_same_number_again_leaves_no_note(tmp_path: Path) -> None:
