@@ -58,6 +58,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "propensities": (240, 3600),
     "scoring": (300, 600),
     "stress": (240, 28800),
+    "stress_peers": (300, 7200),
     "covariates": (180, 3600),
     "pairwise": (120, 3600),
     "coverage": (240, 28800),

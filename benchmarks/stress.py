@@ -14,19 +14,18 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from benchmarks import results
+from benchmarks.stress_picture import HIGH, LOW, WIDTH, picture
 from benchmarks.timing import show
 
 __all__ = ["run"]
 
-LOW, HIGH, WIDTH = 0.935, 0.965, 1.15
 FIRST_SEED = 1_000_000
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "methods" / "img" / "stress.png"
 
 
 def run(
@@ -39,7 +38,8 @@ def run(
         rows.append(found)
         show([found])
     if not cells and not quick:
-        picture([found for found in rows if "width" in found])
+        recorded = results.load()["modules"].get("stress_peers", {}).get("full", {"rows": []})
+        picture([found for found in rows if "width" in found], recorded["rows"])
     return rows
 
 
@@ -95,32 +95,6 @@ def _off_policy(cells: str, n: int) -> Iterator[dict[str, Any]]:
                 f"{s.bias:+.4f}, sd {s.sd:.4f}, width {s.width_ratio:.2f} x oracle, "
                 f"{n} repetitions",
             }
-
-
-def picture(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Coverage against width of every cell that gave intervals, beside the t interval of labels."""
-    import matplotlib.pyplot as plt
-
-    shown = [r for r in rows if r["refused"] < 0.95 and np.isfinite(r["width"])]
-    told = np.array([r["warned"] >= 0.8 for r in shown])
-    figure, axis = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
-    axis.axhspan(LOW, HIGH, color="0.93", zorder=0)
-    axis.axvline(WIDTH, color="0.8", linewidth=1.0, zorder=0)
-
-    def draw(x: str, y: str, use: np.ndarray, **style: Any) -> None:
-        points = np.array([[r[x], r[y]] for r in shown])[use]
-        axis.scatter(*np.clip(points, [0.4, 0.6], [2.6, 1.0]).T, s=24, **style)
-
-    draw("alone_width", "alone_coverage", np.full(len(shown), True), marker="x", color="#b5651d",
-         label="labels alone, t interval", linewidths=1.0)  # fmt: skip
-    draw("width", "value", ~told, color="#1f5fa8", label="direct")
-    draw("width", "value", told, facecolors="none", edgecolors="#1f5fa8",
-         label="direct, a finding names the cause")  # fmt: skip
-    axis.set(xlabel="mean width, over the t interval with the estimator's true sd",
-             ylabel="coverage of 95% intervals (lowest shown: 0.6)")  # fmt: skip
-    axis.legend(loc="center right", frameon=False)
-    figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
-    plt.close(figure)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from cje.errors import CJEError
 from cje.estimators import DirectEstimator
 from cje.kernels.arrays import FloatArray
 
-__all__ = ["CELLS", "Cell", "Sample", "Study", "study"]
+__all__ = ["CELLS", "Cell", "Sample", "Study", "labels_alone", "study"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
                 continue
             truth = sample.truth[name]
             value = result.estimates[result.policies.index(name)]
-            alone = _labels_alone(sample, name)
+            alone = labels_alone(sample, name)
             rows.append((name in refused, interval[0], interval[1], value, truth, *alone))
         if cell.binary_labels:
             exact.append(_exact_width(sample, list(sample.truth)))
@@ -120,7 +120,7 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
     )
 
 
-def _labels_alone(sample: Sample, name: str) -> tuple[float, float]:
+def labels_alone(sample: Sample, name: str) -> tuple[float, float]:
     """The t interval of the mean of a policy's labels."""
     y = sample.dataset.oracle_label[sample.dataset.policy.mask(name)]
     y = y[np.isfinite(y)]
