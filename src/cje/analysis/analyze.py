@@ -61,6 +61,7 @@ def analyze_dataset(
     margin: float | None = None,
     win_rate_against: str | None = None,
     covariates: Sequence[str] | Literal["auto"] = (),
+    text_model: str | Path | None = None,
     level: float = 0.95,
     seed: int = 42,
     fields: Mapping[str, Any] | None = None,
@@ -113,6 +114,9 @@ def analyze_dataset(
         Columns, such as the response length, that help to predict the label. ``"auto"`` (the direct
         estimator) uses length and format of the responses where they help. Of comparisons:
         differences in style (``length``, ``markdown``) to control for.
+    text_model : path, optional
+        A folder with a model2vec model (extra ``text``): ``covariates="auto"`` then also tries what
+        the responses say, by their embeddings. Nothing is downloaded.
     level : float
         Confidence level.
     seed : int
@@ -184,6 +188,8 @@ def analyze_dataset(
     if transport_margin is not None:
         check_transport_margin(transport_margin)
         wanted["transport_margin"] = transport_margin
+    if text_model is not None:
+        wanted["text_model"] = text_model
     options = {"level": level, **check_options(entry, wanted, targets)}
     if entry.name != "naive":
         options.setdefault("seed", seed)

@@ -73,6 +73,13 @@ def analyze(
             "responses, where they help."
         ),
     ] = None,
+    text_model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a model2vec model: --covariate auto also tries the text of the "
+            "responses."
+        ),
+    ] = None,
     raters: Annotated[
         str | None,
         typer.Option(
@@ -147,6 +154,7 @@ def analyze(
         baseline=baseline,
         margin=margin,
         covariates="auto" if covariate == ["auto"] else covariate or (),
+        text_model=text_model,
         win_rate_against=win_rate_against,
         level=level,
         judge_scale=judge_scale,

@@ -38,6 +38,8 @@ class Valuation:
     borrowing : Borrowing
     min_labels : int
         Labelled clusters from which a cell rests on its own labels.
+    offset : array (n,), optional
+        What the text of each row adds to its prediction; a borrowed value does not use it.
     """
 
     data: Dataset
@@ -48,6 +50,7 @@ class Valuation:
     predictor: LabelPredictor
     borrowing: Borrowing
     min_labels: int
+    offset: FloatArray | None = None
 
     def labelled_cell(self, own: IntArray, weights: FloatArray | None) -> LabelledCell:
         """The labels at `own`, with row weights where prompts have several draws."""
@@ -78,6 +81,8 @@ class Valuation:
         x = None if self.x is None else self.x[rows]
         scores = self.data.judge_score[rows]
         prediction = self.predictor.average(scores, x)
+        if self.offset is not None:
+            prediction += self.offset[rows]
         prediction[at] = cell.prediction
         found = rectified_mean(prediction, row_weight, cell, slope)
         value, unseen = found.value, 0.0
