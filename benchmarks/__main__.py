@@ -60,6 +60,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "stress": (240, 28800),
     "stress_peers": (300, 7200),
     "covariates": (180, 3600),
+    "constants": (240, 3600),
     "pairwise": (120, 3600),
     "coverage": (240, 28800),
     "coverage_offpolicy": (240, 57600),
