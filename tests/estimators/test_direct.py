@@ -55,9 +55,9 @@ def test_slope_one_is_aipw_and_slope_zero_is_the_mean_label() -> None:
     f, at = rng.random(50), np.arange(10)
     y = rng.random(10)
     cell = LabelledCell(f[at], y, np.full(10, 0.1), np.ones(10), np.arange(10))
-    aipw = rectified_mean(f, None, cell, 1.0).value
+    aipw = rectified_mean(f.mean(), cell, 1.0).value
     assert aipw == pytest.approx(f.mean() + (y - f[at]).mean())
-    assert rectified_mean(f, None, cell, 0.0).value == pytest.approx(y.mean())
+    assert rectified_mean(f.mean(), cell, 0.0).value == pytest.approx(y.mean())
 
 
 def test_the_least_squares_slope_minimises_the_estimated_variance() -> None:
@@ -69,9 +69,10 @@ def test_the_least_squares_slope_minimises_the_estimated_variance() -> None:
     best = own_slope(cell).value
 
     def variance(slope: float) -> float:
-        found = rectified_mean(f, None, cell, slope)
-        found.sample[at] += found.labels
-        return float((found.sample**2).sum())
+        found = rectified_mean(f.mean(), cell, slope)
+        influence = found.of_rows(f) / len(f)
+        influence[at] += found.labels
+        return float((influence**2).sum())
 
     assert variance(best) < variance(best + 0.3)
     assert variance(best) < variance(best - 0.3)

@@ -94,7 +94,7 @@ def test_the_value_moves_from_the_borrowed_to_the_rectified_one_without_a_jump()
     for n in (3, 5, 7, 8):
         cell = LabelledCell(np.zeros(n), np.zeros(n), np.full(n, 1 / n), np.ones(n), np.arange(n))
         pieces = np.where(np.arange(n) % 2, 0.1, -0.1) / n
-        own = Rectified(0.52, np.zeros(1), pieces, 1.0)
+        own = Rectified(0.52, pieces, 1.0, 0.0)
         weights.append((towards_borrowed(own, 0.5, cell, 8) - 0.5) / 0.02)
     assert weights == sorted(weights)
     assert 0.5 < weights[0] < weights[2] < 1.0
@@ -103,13 +103,13 @@ def test_the_value_moves_from_the_borrowed_to_the_rectified_one_without_a_jump()
 
 def test_a_large_offset_is_not_shrunk_away() -> None:
     cell = LabelledCell(np.zeros(4), np.zeros(4), np.full(4, 0.25), np.ones(4), np.arange(4))
-    own = Rectified(0.2, np.zeros(1), np.array([0.02, -0.02, 0.02, -0.02]), 1.0)
+    own = Rectified(0.2, np.array([0.02, -0.02, 0.02, -0.02]), 1.0, 0.0)
     assert towards_borrowed(own, 0.8, cell, 8) == pytest.approx(0.2, abs=0.005)
 
 
 def test_residuals_that_happen_to_agree_do_not_look_certain() -> None:
     cell = LabelledCell(np.zeros(4), np.full(4, 0.3), np.full(4, 0.25), np.ones(4), np.arange(4))
-    own = rectified_mean(np.zeros(10), None, cell, 1.0)
+    own = rectified_mean(0.0, cell, 1.0)
     _, unseen = moderated(own, cell, 0.04)
     assert unseen == pytest.approx(4.0 * (0.04 / 4) / 7.0)
 

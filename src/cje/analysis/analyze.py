@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,11 +16,13 @@ from cje.analysis.judges import assess_judges, judge_covariates
 from cje.analysis.pairs import check_pairwise, comparisons_of
 from cje.analysis.selection import cluster_columns, factor_columns
 from cje.analysis.skips import skip_findings
+from cje.analysis.streaming import ENGINES, Streaming, in_memory_after, streaming_of
 from cje.analysis.subgroups import subgroup_results
-from cje.checks import check_level
+from cje.checks import check_choice, check_level
 from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
 from cje.data.sources import Opened, open_sources
+from cje.data.streaming import NotStreamed, StreamedRows
 from cje.diagnostics.transport import check_transport_margin
 from cje.errors import CJEError
 from cje.estimators.registry import EstimatorEntry, find_estimator
@@ -38,7 +40,7 @@ __all__ = ["analyze_dataset"]
 class _Inputs:
     """The data sets of one analysis; any may be absent."""
 
-    fresh: Dataset | Comparisons | None
+    fresh: Dataset | StreamedRows | Comparisons | None
     logged: Dataset | None
     calibration: Dataset | None
 
@@ -80,6 +82,7 @@ def analyze_dataset(
     planned_labels: int | None = None,
     judge_card: bool = False,
     transport_margin: float | None = None,
+    engine: Literal["auto", "memory", "streaming"] = "auto",
 ) -> EstimationResult:
     """Each policy's value, paired differences, honest intervals, and what the data cannot support.
 
@@ -139,6 +142,11 @@ def analyze_dataset(
         Largest difference of no importance, on the label's scale, between a version's own labels
         and a calibration learnt from the others; the transport audits are graded against it. Of
         the direct estimator only.
+    engine : {"auto", "memory", "streaming"}
+        ``"streaming"`` reads one Parquet file in parts of whole prompts and keeps counts and sums:
+        the same numbers in a few GB, however many rows. It needs discrete scores and the columns
+        policy, prompt_id, judge_score and oracle_label alone; the direct estimator. ``"auto"``
+        does so from 20 million rows on, where it can. See ``docs/howto/read_data.md``.
 
     Examples
     --------
@@ -168,7 +176,14 @@ def analyze_dataset(
         "text": text or auto,
     }
     joined = {"labels": labels, "on": on}
-    fresh = _fresh(fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined}, estimator)
+    check_choice("engine", engine, ENGINES)
+    others = [name for name, given in (("logged_data", logged_data),
+                                       ("calibration_data", calibration_data))
+              if given is not None]  # fmt: skip
+    fresh = _fresh(
+        fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined}, estimator,
+        streaming_of(engine, estimator, columns, others),
+    )  # fmt: skip
     # Logged rows that only teach the calibration need no subgroup column.
     off_policy = fresh is None or (
         estimator != "auto" and find_estimator(estimator).needs != "fresh"
@@ -201,7 +216,17 @@ def analyze_dataset(
             )
         judges = judge_covariates((*_used(entry, inputs), *_calibration(inputs)))
         options.setdefault("covariates", "auto" if auto else (*covariates, *judges))
-    result = _run(entry, inputs, options, columns)
+    try:
+        result = _run(entry, inputs, options, columns)
+    except NotStreamed as error:
+        if engine != "auto" or not isinstance(fresh, StreamedRows):
+            raise
+        fresh = _fresh(
+            fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined}, estimator,
+            in_memory_after(error),
+        )  # fmt: skip
+        inputs = replace(inputs, fresh=fresh)
+        result = _run(entry, inputs, options, columns)
     base, how = choose_baseline(result.policies, baseline)
     assessed = assess_judges(fresh, seed) if isinstance(fresh, Dataset) else {}
     if assessed:
@@ -258,7 +283,7 @@ def _with_labelling(
 
 def _used(entry: EstimatorEntry, inputs: _Inputs) -> tuple[Dataset | None, ...]:
     """The data sets that the estimator predicts labels on."""
-    fresh = None if isinstance(inputs.fresh, Comparisons) else inputs.fresh
+    fresh = inputs.fresh if isinstance(inputs.fresh, Dataset) else None
     return {"fresh": (fresh,), "logged": (inputs.logged,)}.get(entry.needs, (fresh, inputs.logged))
 
 
@@ -267,7 +292,7 @@ def _run(
 ) -> EstimationResult:
     """Build the estimator from what it needs, estimate, and answer by subgroup."""
 
-    def build(fresh: Dataset | Comparisons | None, logged: Dataset | None) -> Any:
+    def build(fresh: Dataset | StreamedRows | Comparisons | None, logged: Dataset | None) -> Any:
         return entry.build(fresh=fresh, logged=logged, **options)
 
     if entry.name == "direct":
@@ -329,9 +354,12 @@ def _automatic(inputs: _Inputs) -> str:
         return "naive"
     if isinstance(fresh, Comparisons):
         return "pairwise"
+    if isinstance(fresh, StreamedRows):
+        return "direct"
     only_logged = fresh.n_labelled == 0 and inputs.calibration is None
     if not only_logged or logged is None or logged.base_policy_logprob is None:
         return "direct"
+    assert isinstance(fresh, Dataset)
     present = {name for name in fresh.policy.names if fresh.policy.mask(name).any()}
     return "tr-cpo" if present == set(logged.target_policies) else "direct"
 
@@ -346,17 +374,27 @@ def _calibration(inputs: _Inputs) -> tuple[Dataset, ...]:
 
 
 def _fresh(
-    data: Any, folder: str | Path | None, groups: list[str], reading: dict[str, Any], estimator: str
-) -> Dataset | Comparisons | None:
+    data: Any,
+    folder: str | Path | None,
+    groups: list[str],
+    reading: dict[str, Any],
+    estimator: str,
+    streaming: Streaming,
+) -> Dataset | StreamedRows | Comparisons | None:
     if data is not None and folder is not None:
         raise CJEError("give fresh_draws_data or fresh_draws_dir, not both")
     source = data if folder is None else folder
+    if isinstance(source, StreamedRows):
+        return source
     if source is not None and not isinstance(source, Dataset | Comparisons):
         source = as_table(source)
         if not isinstance(source, Mapping):  # a table per policy is never a comparison
             source = open_sources(
                 source, None, reading["sheet"], skip_bad_rows=reading["skip_bad_rows"]
             )
+    streamed = streaming.read(source, reading)
+    if streamed is not None:
+        return streamed
     found = comparisons_of(source, groups, reading, estimator)
     if found is not None:
         return found

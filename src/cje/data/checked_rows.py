@@ -55,6 +55,7 @@ class CheckedRows:
     tell_apart: Callable[[], Sequence[str]] = tuple  # unused columns that differ between repeats
     raters: LongLabels | None = None
     findings: list[Finding] = field(default_factory=list)
+    stands_for: IntArray | None = None  # rows of the source that each row represents; None: itself
 
     # ---- bad rows --------------------------------------------------------------------------------
 
@@ -66,6 +67,8 @@ class CheckedRows:
             self.policy = self.policy.take(np.flatnonzero(keep))
         if self.raters is not None:
             self.raters = self.raters.keep(keep)
+        if self.stands_for is not None:
+            self.stands_for = self.stands_for[keep]
         self.origin.keep(keep)
         if not self.frame.height:
             raise CJEError("no good rows are left", hint="; ".join(self.bad.notes()))

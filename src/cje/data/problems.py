@@ -40,8 +40,11 @@ class Origin:
 
     def keep(self, mask: BoolArray) -> None:
         """Follow a selection of rows."""
-        kept = np.flatnonzero(mask)
-        self._kept = kept if self._kept is None else self._kept[kept]
+        self.take(np.flatnonzero(mask))
+
+    def take(self, rows: IntArray) -> None:
+        """Follow a selection of rows by position, which may repeat."""
+        self._kept = rows if self._kept is None else self._kept[rows]
 
     def in_several_pieces(self, rows: IntArray) -> bool:
         """Whether rows of the assembled table come from more than one source."""

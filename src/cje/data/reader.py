@@ -28,7 +28,7 @@ from cje.data.wide import spread
 from cje.errors import CJEError
 from cje.hints import FIELD_NAMES, label_map_hint, pairwise_hint
 
-__all__ = ["read"]
+__all__ = ["for_source", "merged_notes", "plan_source", "read", "without_policy"]
 
 ScaleLike = Scale | tuple[float, float] | str
 
@@ -114,7 +114,7 @@ def read(
     """
     sources, notes = open_sources(source, policy, sheet, skip_bad_rows=skip_bad_rows)
     request = Request(
-        fields=_without_policy(fields, policy),
+        fields=without_policy(fields, policy),
         covariates=covariates,
         groups=groups,
         require=("prompt_id", *require),
@@ -146,7 +146,7 @@ def _version_names(wide: str | Sequence[str]) -> list[str]:
     return [name.strip() for name in names if name.strip() and name.strip().lower() != "none"]
 
 
-def _without_policy(fields: Mapping[str, Any] | None, policy: str | None) -> dict[str, Any]:
+def without_policy(fields: Mapping[str, Any] | None, policy: str | None) -> dict[str, Any]:
     """An explicit policy= wins over a column that looks like one."""
     chosen = {FIELD_NAMES.get(role, role): column for role, column in (fields or {}).items()}
     if policy is not None:
@@ -171,7 +171,7 @@ def _assemble_with_labels(
     keys = key_columns(names, table.leaves(), leaves, renamed)
     raw = [key.partition(":")[2] for key in keys if key.startswith("key:")]
     assembly = _assemble(sources, leaves, replace(request, keys=raw), bad)
-    join_labels(assembly, table, keys, _without_policy(fields, None), renamed, request.label_map)
+    join_labels(assembly, table, keys, without_policy(fields, None), renamed, request.label_map)
     return assembly
 
 
@@ -180,7 +180,7 @@ def _assemble(
 ) -> Assembly:
     """Load every source and put the rows one after another."""
     plans = [
-        _plan(found, _for_source(request, source), source.table)
+        plan_source(found, for_source(request, source), source.table.name, _peek_into(source.table))
         for source, found in zip(sources, leaves, strict=True)
     ]
     _agree_on_prompts(plans, sources)
@@ -205,7 +205,7 @@ def _assemble(
         policy=policy,
         origin=origin,
         bad=bad,
-        notes=_merged_notes(sources, plans),
+        notes=merged_notes(sources, plans),
         prompt_from_text=plans[0].prompt_from_text,
         unused=plans[0].unused,
         paths={name: path for plan in reversed(plans) for name, path in plan.columns.items()},
@@ -226,14 +226,14 @@ def _assemble(
     return assembly
 
 
-def _plan(leaves: list[Leaf], request: Request, table: Table) -> Plan:
+def plan_source(leaves: list[Leaf], request: Request, name: str, peek: Peek) -> Plan:
     """Which column plays which role; comparisons of two responses go elsewhere."""
     try:
-        return resolve(leaves, request, table.name, _peek_into(table))
+        return resolve(leaves, request, name, peek)
     except CJEError as error:
         if not looks_pairwise({leaf.path[0] for leaf in leaves}):
             raise
-        raise _compares_two(table.name) from error
+        raise _compares_two(name) from error
 
 
 def _compares_two(name: str) -> CJEError:
@@ -292,7 +292,7 @@ def _word_notes(loaded: Sequence[Loaded]) -> list[str]:
     return [note for column, used in merged.items() if (note := mapping_note(column, used))]
 
 
-def _for_source(request: Request, source: Source) -> Request:
+def for_source(request: Request, source: Source) -> Request:
     if source.explicit and "policy" not in request.fields:
         return replace(request, fields={**request.fields, "policy": None})
     return request
@@ -338,7 +338,7 @@ def _names_policies(plan: Plan) -> bool:
     return any(c == "policy" or c.startswith(POLICY_PART) for c in plan.columns)
 
 
-def _merged_notes(sources: Sequence[Source], plans: Sequence[Plan]) -> list[str]:
+def merged_notes(sources: Sequence[Source], plans: Sequence[Plan]) -> list[str]:
     """Each distinct note once; with the file's name where not all files share it."""
     merged = list(dict.fromkeys(note for source in sources for note in source.table.notes))
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from cje.checks import LARGEST, float_array
 from cje.errors import CJEError
-from cje.kernels.arrays import BoolArray, FloatArray
+from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["UNIT", "Scale", "infer_scale", "outside_the_bulk"]
 
@@ -152,18 +152,22 @@ _LEAST_BULK = 20  # values, before a few others can be called errors
 _ERRORS = 0.02  # share of the values that may be errors
 
 
-def outside_the_bulk(values: FloatArray) -> tuple[Scale, BoolArray] | None:
+def outside_the_bulk(
+    values: FloatArray, counts: IntArray | None = None
+) -> tuple[Scale, BoolArray] | None:
     """The usual scale of all but a few far values, and which these are; None where there are none.
 
     One 99 among values of 1-5 is a typing error, and not a scale of 0-100: at most 2% of the
     values (or one), above the scale by more than its width or below it by more than a quarter.
+    `counts` says how often each value occurs, once by default.
     """
-    allowed = max(1, int(_ERRORS * values.size))
-    if values.size < _LEAST_BULK + 1:
+    size = values.size if counts is None else int(counts.sum())
+    allowed = max(1, int(_ERRORS * size))
+    if size < _LEAST_BULK + 1:
         return None
     for scale, only_whole in _USUAL:
         outside = ~scale.contains(values)
-        count = int(outside.sum())
+        count = int(outside.sum() if counts is None else counts[outside].sum())
         if count == 0:
             return None
         if count > allowed:

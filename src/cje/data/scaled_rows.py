@@ -31,7 +31,8 @@ class ScaledRows(CheckedRows):
             what = f"is outside its scale {declared}"
             self._refuse_outside(column, ~declared.contains(values), what, hint)
             return declared
-        odd = outside_the_bulk(values)
+        counts = self._counts_on(column)
+        odd = outside_the_bulk(values, counts)
         if odd is not None:
             self._settled(column, lambda: self._refuse_far(column, values, *odd))
             values = self._values_on(column)
@@ -73,7 +74,8 @@ class ScaledRows(CheckedRows):
         self, column: str, values: FloatArray, scale: Scale, outside: BoolArray
     ) -> None:
         """Values far outside the scale of nearly all others are errors, and no wider scale."""
-        count = int(outside.sum())
+        counts = self._counts_on(column)
+        others = int((~outside).sum() if counts is None else counts[~outside].sum())
         wide = infer_scale(values)
         low, high = float(values.min()), float(values.max())
         argument = _scale_argument(column)
@@ -81,7 +83,7 @@ class ScaledRows(CheckedRows):
         self._refuse_outside(
             column,
             outside,
-            f"is far outside {scale}, where the other {len(values) - count:,} values are",
+            f"is far outside {scale}, where the other {others:,} values are",
             f"correct the value; skip it: {option_hint('skip_bad_rows', True)}; or, if the scale "
             f"is wider, declare it: {scale_hint(argument, *ends)}",
             [flag_option("skip_bad_rows"), flag_option(argument, f"{ends[0]:g},{ends[1]:g}")],
@@ -123,6 +125,12 @@ class ScaledRows(CheckedRows):
         if column not in self.frame.columns:
             return np.zeros(0)
         return self.frame[column].drop_nulls().to_numpy()
+
+    def _counts_on(self, column: str) -> IntArray | None:
+        """How many rows of the source each of `_values_on` stands for; None: one."""
+        if self.stands_for is None:
+            return None
+        return self.stands_for[self._rows_on(column)]
 
     def _refuse_outside(
         self, column: str, outside: BoolArray, what: str, hint: str, answers: Sequence[str] = ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -118,31 +119,35 @@ class ParquetTable:
         self.path, self.name = path, name
 
     def leaves(self) -> list[Leaf]:
-        try:
-            with open_file(self.path) as stream:
-                check_parquet_size(stream, self.name)
-                schema = pl.read_parquet_schema(stream)
-        except (*POLARS_FAILURES, OSError) as error:
-            raise self._broken(error) from error
+        with self.explained(), open_file(self.path) as stream:
+            check_parquet_size(stream, self.name)
+        return self.unchecked_leaves()
+
+    def unchecked_leaves(self) -> list[Leaf]:
+        """The columns, however many rows the file announces."""
+        with self.explained(), open_file(self.path) as stream:
+            schema = pl.read_parquet_schema(stream)
         return leaves_of_schema(pl.Schema(schema))
 
     def load(self, plan: Plan, bad: BadRows) -> Loaded:
-        try:
-            with open_file(self.path) as stream:
-                raw = (
-                    pl.scan_parquet(stream)
-                    .select(
-                        path_expression(path).alias(column) for column, path in plan.columns.items()
-                    )
-                    .collect()
+        with self.explained(), open_file(self.path) as stream:
+            raw = (
+                pl.scan_parquet(stream)
+                .select(
+                    path_expression(path).alias(column) for column, path in plan.columns.items()
                 )
-        except (*POLARS_FAILURES, OSError) as error:
-            raise self._broken(error) from error
+                .collect()
+            )
         return Loaded.from_frame(raw, plan, bad, self.name, lambda i: f"row {i + 1}")
 
-    def _broken(self, error: BaseException) -> CJEError:
-        return CJEError(
-            f"the Parquet file cannot be read ({str(error).splitlines()[0][:120]})",
-            where=self.name,
-            hint="write it again; it may be truncated",
-        )
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What polars says of a broken file as a CJEError."""
+        try:
+            yield
+        except (*POLARS_FAILURES, OSError) as error:
+            raise CJEError(
+                f"the Parquet file cannot be read ({str(error).splitlines()[0][:120]})",
+                where=self.name,
+                hint="write it again; it may be truncated",
+            ) from error

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from cje.data.dataset import Dataset
-from cje.diagnostics.labelling import chance_gap
+from cje.diagnostics.labelling import ChanceGap, chance_gap
 from cje.findings import Finding
 from cje.findings.labels import LABELS_NOT_RANDOM
 from cje.inference.intervals import t_p_value
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["label_choice_findings", "weighted_balance"]
+__all__ = ["label_choice_findings", "random_gap", "score_gap_findings", "weighted_balance"]
 
 
 def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Finding]:
@@ -34,19 +34,31 @@ def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Find
     for code in np.unique(codes):
         mine = codes == code
         tested = _gap(data, mine)
-        if tested is None or tested[1] >= LABELS_NOT_RANDOM["p_value"]:
+        if tested is None:
             continue
         known = data.label_propensity is not None
-        found.append(
-            LABELS_NOT_RANDOM.finding(
-                data.policy.names[code] if by_policy else None,
-                gap=data.judge_scale.width * tested[0],
-                n_rows=int(mine.sum()),
-                p_value=tested[1],
-                how="with the recorded probabilities" if known else "at random",
-            )
+        found += score_gap_findings(
+            data.policy.names[code] if by_policy else None,
+            data.judge_scale.width * tested[0],
+            tested[1],
+            n_rows=int(mine.sum()),
+            how="with the recorded probabilities" if known else "at random",
         )
     return found
+
+
+def score_gap_findings(
+    policy: str | None, gap: float, p_value: float, *, n_rows: int, how: str
+) -> list[Finding]:
+    """A finding where the scores of labelled rows are further from the others' than chance."""
+    if p_value >= LABELS_NOT_RANDOM["p_value"]:
+        return []
+    return [LABELS_NOT_RANDOM.finding(policy, gap=gap, n_rows=n_rows, p_value=p_value, how=how)]
+
+
+def random_gap(found: ChanceGap) -> tuple[float, float]:
+    """The gap of labels drawn at random, and its p-value."""
+    return found.gap, float(t_p_value(found.z, max(found.n_prompts - 1.0, 1.0)))
 
 
 def _gap(data: Dataset, mine: BoolArray) -> tuple[float, float] | None:
@@ -64,8 +76,7 @@ def _gap(data: Dataset, mine: BoolArray) -> tuple[float, float] | None:
         return weighted_balance(excess, centred, prompts, labelled)
     if n == len(score):
         return None
-    found = chance_gap(score, labelled, prompts)
-    return found.gap, float(t_p_value(found.z, max(found.n_prompts - 1.0, 1.0)))
+    return random_gap(chance_gap(score, labelled, prompts))
 
 
 def weighted_balance(

@@ -12,9 +12,20 @@ from cje.findings import Finding
 from cje.findings.labels import LABELS_DEPEND_ON
 from cje.inference import holm
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
-from cje.kernels.clusters import cluster_means, cluster_sums
+from cje.kernels.clusters import cluster_sums
 
-__all__ = ["ChanceGap", "LabellingTest", "chance_gap", "labelling_findings", "labelling_tests"]
+__all__ = [
+    "ChanceGap",
+    "GapSums",
+    "LabellingTest",
+    "chance_gap",
+    "labelling_findings",
+    "labelling_tests",
+    "mid_rank",
+    "rank_test",
+]
+
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,94 @@ class ChanceGap:
         return self.gap / self.sd if self.sd > 0 else 0.0
 
 
+@dataclass(frozen=True)
+class GapSums:
+    r"""Sums over prompts from which a `ChanceGap` follows; those of other prompts add to them.
+
+    With :math:`a_g = n_g / m_g` the labelled share of prompt g's rows, values v less a `pivot` near
+    their mean (so that squares lose no digits), :math:`\bar v_g` their mean over the rows of g.
+
+    Attributes
+    ----------
+    pivot : float
+    prompts, labelled_prompts : int
+    share, share_squares : float
+        Sums of :math:`a_g` and :math:`a_g^2`.
+    means, mean_squares : float
+        Sums of :math:`\bar v_g` and :math:`\bar v_g^2`.
+    chosen : float
+        Sum over the labelled rows of :math:`v / m_g`.
+    within : float
+        :math:`\sum_g a_g^2 (1/n_g - 1/m_g) S_g^2` over prompts with labelled and other rows.
+    """
+
+    pivot: float
+    prompts: int
+    labelled_prompts: int
+    share: float
+    share_squares: float
+    means: float
+    mean_squares: float
+    chosen: float
+    within: float
+
+    @classmethod
+    def of(
+        cls,
+        values: FloatArray,
+        labelled: BoolArray,
+        prompts: IntArray,
+        pivot: float,
+    ) -> GapSums:
+        """The sums of whole prompts; `prompts` are codes from 0, not all of them used."""
+        size = np.bincount(prompts).astype(np.float64)
+        n_labelled = np.bincount(prompts, labelled)
+        used = size > 0
+        share = np.divide(n_labelled, size, out=np.zeros(len(size)), where=used)
+        centred = values - pivot
+        mean = np.divide(
+            cluster_sums(centred, prompts, len(size)), size, out=np.zeros(len(size)), where=used
+        )
+        chosen = np.flatnonzero(labelled)
+        some = np.flatnonzero((n_labelled > 0) & (n_labelled < size))
+        within = 0.0
+        if len(some):
+            spread = cluster_sums((centred - mean[prompts]) ** 2, prompts, len(size))[some]
+            spread = spread / (size[some] - 1.0)
+            within = float(share[some] ** 2 * (1.0 / n_labelled[some] - 1.0 / size[some]) @ spread)
+        return cls(
+            pivot,
+            int(np.count_nonzero(used)),
+            int(np.count_nonzero(n_labelled)),
+            float(share.sum()),
+            float(share @ share),
+            float(mean.sum()),
+            float(mean @ mean),
+            float((centred[chosen] / size[prompts[chosen]]).sum()),
+            within,
+        )
+
+    def __add__(self, other: GapSums) -> GapSums:
+        sums = {
+            name: value + getattr(other, name)
+            for name, value in vars(self).items()
+            if name != "pivot"
+        }
+        return GapSums(self.pivot, **sums)
+
+    def chance_gap(self) -> ChanceGap:
+        """The gap, and its standard deviation under chance."""
+        centre = self.means / self.prompts
+        gap = (self.chosen - centre * self.share) / self.share
+        spread = self.mean_squares - self.prompts * centre**2
+        uneven = self.share_squares - self.share**2 / self.prompts
+        # differences of sums: what is left of equal means, or equal shares, is rounding
+        spread = spread if spread > _ROUNDING * self.mean_squares else 0.0
+        uneven = uneven if uneven > _ROUNDING * self.share_squares else 0.0
+        variance = uneven * spread / max(self.prompts - 1.0, 1.0) + self.within
+        return ChanceGap(gap, float(np.sqrt(variance) / self.share), self.labelled_prompts)
+
+
 def chance_gap(values: FloatArray, labelled: BoolArray, prompts: IntArray) -> ChanceGap:
     r"""Compare labelled rows with all rows, whether rows or whole prompts were chosen.
 
@@ -80,20 +179,7 @@ def chance_gap(values: FloatArray, labelled: BoolArray, prompts: IntArray) -> Ch
     >>> found.gap, round(found.sd, 4)
     (1.0, 0.6455)
     """
-    _, code = np.unique(prompts, return_inverse=True)
-    size = np.bincount(code).astype(np.float64)
-    n_labelled = np.bincount(code, labelled)
-    share = n_labelled / size
-    mean = cluster_means(values, code, len(size))
-    centre = float(mean.mean())
-    chosen = np.flatnonzero(labelled)
-    gap = float(((values[chosen] - centre) / size[code[chosen]]).sum()) / float(share.sum())
-    spread = float(((mean - centre) ** 2).sum()) / max(len(size) - 1.0, 1.0)
-    variance = float(((share - share.mean()) ** 2).sum()) * spread
-    some = np.flatnonzero((n_labelled > 0) & (n_labelled < size))
-    within = cluster_sums((values - mean[code]) ** 2, code, len(size))[some] / (size[some] - 1.0)
-    variance += float(share[some] ** 2 * (1.0 / n_labelled[some] - 1.0 / size[some]) @ within)
-    return ChanceGap(gap, float(np.sqrt(variance) / share.sum()), int(np.count_nonzero(n_labelled)))
+    return GapSums.of(values, labelled, prompts, float(values.mean())).chance_gap()
 
 
 def labelling_tests(
@@ -141,17 +227,28 @@ def _rank_sum(
     values: FloatArray, labelled: BoolArray, prompts: IntArray | None
 ) -> tuple[float, float]:
     """Mann-Whitney effect (minus 1/2) and two-sided p: t with the labelled prompts less one df."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    rank = mid_rank(counts)[inverse]
+    n = len(values)
+    found = chance_gap(rank, labelled, np.arange(n) if prompts is None else prompts)
+    return rank_test(found, float(rank[labelled].mean()), n, int(labelled.sum()))
+
+
+def mid_rank(counts: IntArray) -> FloatArray:
+    """The mean rank, from 1, of the rows of each distinct value in increasing order."""
+    return np.asarray(np.cumsum(counts) - (counts - 1) / 2.0)
+
+
+def rank_test(found: ChanceGap, mean_rank: float, n: int, n_labelled: int) -> tuple[float, float]:
+    """The test of labelled rows with a mean rank among n; `found` is the gap of the ranks.
+
+    The mean rank of the labelled rows says the same as U, and has its variance under chance.
+    """
     from scipy.special import stdtr
 
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    rank = (ends - (counts - 1) / 2.0)[inverse]
-    n = len(values)
-    # The mean rank of the labelled rows says the same as U, and has its variance under chance.
-    found = chance_gap(rank, labelled, np.arange(n) if prompts is None else prompts)
-    gap = float(rank[labelled].mean()) - (n + 1.0) / 2.0
     df = max(found.n_prompts - 1.0, 1.0)
-    return gap / (n - float(labelled.sum())), float(2.0 * stdtr(df, -abs(found.z)))
+    effect = (mean_rank - (n + 1.0) / 2.0) / (n - n_labelled)
+    return effect, float(2.0 * stdtr(df, -abs(found.z)))
 
 
 def _shares(codes: IntArray, labelled: BoolArray, prompts: IntArray | None) -> tuple[float, float]:

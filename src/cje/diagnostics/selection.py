@@ -15,7 +15,7 @@ always observed", JASA 89, 846-866.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +23,11 @@ import numpy as np
 
 from cje.diagnostics.labelling import LabellingTest, labelling_tests
 from cje.errors import CJEError
+from cje.findings import Rule
 from cje.findings.labels import LABELS_MODELLED, LABELS_SELECTED
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["SelectionCheck", "check_selection", "selection_model"]
+__all__ = ["SelectionCheck", "can_check", "check_selection", "dependences", "selection_model"]
 
 _MIN_LABELS = 10
 _REGIONS = 5
@@ -92,13 +93,10 @@ def check_selection(
         Rows of one prompt are one cluster of the tests.
     """
     names = tuple(factors)
-    if int(labelled.sum()) < _MIN_LABELS or labelled.all():
+    if not can_check(int(labelled.sum()), len(labelled)):
         return SelectionCheck(())
     tests = tuple(labelling_tests(labelled, factors, {}, prompts=prompts))
-    certain, found = (
-        tuple(test.factor for test in tests if test.p_adjusted < rule["p_value"])
-        for rule in (LABELS_SELECTED, LABELS_MODELLED)
-    )
+    certain, found = (dependences(tests, rule) for rule in (LABELS_SELECTED, LABELS_MODELLED))
     if not found:
         return SelectionCheck(names, tests)
     _, propensity = _modelled(labelled, factors, found)
@@ -108,6 +106,16 @@ def check_selection(
         return SelectionCheck(names, tests)
     reason, propensity = _modelled(labelled, factors, certain)
     return SelectionCheck(names, tests, certain, propensity, reason)
+
+
+def can_check(n_labelled: int, n_rows: int) -> bool:
+    """Whether labels are enough to say anything, and not on every row."""
+    return n_labelled >= _MIN_LABELS and n_labelled < n_rows
+
+
+def dependences(tests: Sequence[LabellingTest], rule: Rule) -> tuple[str, ...]:
+    """The factors that labelling depends on at the level of a rule."""
+    return tuple(test.factor for test in tests if test.p_adjusted < rule["p_value"])
 
 
 def _modelled(

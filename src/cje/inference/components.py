@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cje.errors import CJEError
+from cje.inference.folded import FoldedClusters
 from cje.kernels.arrays import FloatArray
 
 __all__ = ["LABELS", "SAMPLE_LABELS", "SAMPLING", "WHOLE", "Component", "cancelled"]
@@ -66,6 +67,8 @@ class Component:
         Expected variance of what each cluster's labels contribute. Fifty labels among five thousand
         rows know the variance to 49 degrees of freedom: a cap on what is counted from `influence`.
         Labels of different quantities are different labels, so a contrast adds the variances.
+    folded : FoldedClusters, optional
+        Of sampling alone: further clusters, without labels, of which only sums are kept.
 
     Examples
     --------
@@ -80,6 +83,7 @@ class Component:
     df: float = np.inf
     spread: FloatArray | None = None
     label_variance: FloatArray | None = None
+    folded: FoldedClusters | None = None
 
     def __post_init__(self) -> None:
         if (self.influence is None) == (self.covariance is None):
@@ -139,7 +143,10 @@ class Component:
             return np.where(norms <= _ROUNDING_OF_SUMS * terms, 0.0, found)
 
         return self._each(
-            by_cluster, lambda both: matrix @ both @ matrix.T, lambda by: by @ squared
+            by_cluster,
+            lambda both: matrix @ both @ matrix.T,
+            lambda by: by @ squared,
+            lambda sums: sums.mapped(matrix),
         )
 
     def selected(self, columns: Sequence[int]) -> Component:
@@ -149,7 +156,9 @@ class Component:
         def pick(by: FloatArray) -> FloatArray:
             return by[:, kept]
 
-        return self._each(pick, lambda both: both[np.ix_(kept, kept)], pick)
+        return self._each(
+            pick, lambda both: both[np.ix_(kept, kept)], pick, lambda sums: sums.selected(kept)
+        )
 
     def scaled(self, factor: float) -> Component:
         """The component of ``factor * values``."""
@@ -157,23 +166,32 @@ class Component:
         def square(values: FloatArray) -> FloatArray:
             return np.asarray(factor**2 * values)
 
-        return self._each(lambda by: factor * by, square, square)
+        return self._each(lambda by: factor * by, square, square, lambda sums: sums.scaled(factor))
 
     def at_clusters(self, rows: NDArray[np.int64] | None, n_clusters: int) -> Component:
         """The same with its clusters moved to `rows` of `n_clusters`; None leaves them in place."""
+        if self.folded is not None:
+            raise CJEError(
+                "the clusters of this estimate are kept as sums and cannot be aligned with those "
+                "of another one",
+                where=f"component {self.kind}",
+                value=self.folded.n,
+                hint="compare policies within one analysis",
+            )
         if rows is None:
             return self
 
         def moved(by: FloatArray) -> FloatArray:
             return _spread_out(by, rows, n_clusters)
 
-        return self._each(moved, lambda both: both, moved)
+        return self._each(moved, lambda both: both, moved, lambda sums: sums)
 
     def _each(
         self,
         by_cluster: Callable[[FloatArray], FloatArray],
         covariance: Callable[[FloatArray], FloatArray],
         variance: Callable[[FloatArray], FloatArray],
+        folded: Callable[[FoldedClusters], FoldedClusters],
     ) -> Component:
         return Component(
             self.kind,
@@ -182,6 +200,7 @@ class Component:
             self.df,
             None if self.spread is None else by_cluster(self.spread),
             None if self.label_variance is None else variance(self.label_variance),
+            None if self.folded is None else folded(self.folded),
         )
 
 

@@ -92,11 +92,11 @@ class InfluenceEstimate:
         for field, value in (("names", names), ("values", values), ("components", parts)):
             object.__setattr__(self, field, value)
         for part in parts:
-            part.check(self.n_clusters, k)
+            part.check(self._n_kept, k)
         forms = [(part.kind, part.influence is None) for part in parts]
         if len(set(forms)) != len(forms):
             raise CJEError("InfluenceEstimate: two components of one kind", value=forms)
-        if self.clusters is not None and len(self.clusters) != self.n_clusters:
+        if self.clusters is not None and len(self.clusters) != self._n_kept:
             raise CJEError("InfluenceEstimate: one cluster name per row", value=len(self.clusters))
         if self.bounds is not None:
             bounds = np.broadcast_to(np.asarray(self.bounds, float), (k, 2))
@@ -166,8 +166,18 @@ class InfluenceEstimate:
     @property
     def n_clusters(self) -> int:
         """Number of independent clusters."""
+        return self._variance.n_clusters
+
+    @property
+    def _n_kept(self) -> int:
+        """Clusters whose influence is kept; others may be folded into sums."""
         sizes = (part.n_clusters for part in self.components)
         return next((n for n in sizes if n is not None), 0)
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether clusters without labels are kept as sums (see `folded`)."""
+        return any(part.folded is not None for part in self.components)
 
     @cached_property
     def influence(self) -> FloatArray:
@@ -176,7 +186,7 @@ class InfluenceEstimate:
 
     @cached_property
     def _variance(self) -> ComponentVariance:
-        return ComponentVariance(self.components, len(self), self.n_clusters)
+        return ComponentVariance(self.components, len(self), self._n_kept)
 
     def _part(self, full: bool) -> ComponentVariance:
         return self._variance if full else self._variance.sampling
@@ -347,6 +357,13 @@ class InfluenceEstimate:
 
     def multiplier_bootstrap(self, n_draws: int = 2_000, seed: int = 0) -> FloatArray:
         """(n_draws, K) draws of the estimates: one matrix product with the influence matrix."""
+        if self.is_folded:
+            raise CJEError(
+                "a multiplier bootstrap needs the influence of every cluster, and this estimate "
+                "keeps sums of them",
+                value=self.n_clusters,
+                hint="use intervals(), which need the sums alone",
+            )
         draws = self.values + multiplier_draws(self.influence, n_draws=n_draws, seed=seed)
         apart, factor = self._variance.apart, self._variance.moderation
         if apart is not None:

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from cje.inference.components import SAMPLE_LABELS, SAMPLING, Component
+from cje.inference.folded import FoldedClusters, PowerSums
 from cje.inference.moderation import PRIOR_LABELS, moderated_variance, piece_degrees
 from cje.kernels.arrays import FloatArray
 
@@ -31,13 +32,15 @@ class ComponentVariance:
     components : sequence of Component
     k : int
         Number of quantities.
-    n_clusters : int
+    n_kept : int
+        Clusters whose influence is at hand; others may be folded into sums.
     """
 
-    def __init__(self, components: Sequence[Component], k: int, n_clusters: int) -> None:
+    def __init__(self, components: Sequence[Component], k: int, n_kept: int) -> None:
         self.components = tuple(components)
         self.k = k
-        self.n_clusters = n_clusters
+        self._n_kept = n_kept
+        self.n_clusters = n_kept + sum(part.n for part in self._folded)
 
     @cached_property
     def sampling(self) -> ComponentVariance:
@@ -45,11 +48,11 @@ class ComponentVariance:
         parts = tuple(c for c in self.components if c.kind in (SAMPLING, SAMPLE_LABELS))
         if len(parts) == len(self.components):
             return self
-        return ComponentVariance(parts, self.k, self.n_clusters)
+        return ComponentVariance(parts, self.k, self._n_kept)
 
     @cached_property
     def influence(self) -> FloatArray:
-        """(G, K) sum of all influences."""
+        """(G, K) sum of all influences of the clusters that are kept."""
         return self._summed([c.influence for c in self.components if c.influence is not None])
 
     @cached_property
@@ -68,7 +71,10 @@ class ComponentVariance:
     def raw(self) -> FloatArray:
         """(K, K) before moderation."""
         g = self.n_clusters
-        whole = self.influence.T @ self.influence * (g / (g - 1.0) if g > 1 else 1.0)
+        products = self.influence.T @ self.influence
+        for part in self._folded:
+            products = products + part.products
+        whole = products * (g / (g - 1.0) if g > 1 else 1.0)
         return whole if self.apart is None else whole + self.apart
 
     @cached_property
@@ -108,7 +114,7 @@ class ComponentVariance:
     @cached_property
     def skewness(self) -> FloatArray:
         """(K,) skewness of each estimator, zero where its standard error is."""
-        size, _, third, _, _ = self._powers
+        size, (_, third, _, _) = self._powers.size, self._powers.sums
         se = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         return np.asarray(third * (size / np.where(se > 0, se, np.inf)) ** 3)
 
@@ -120,7 +126,7 @@ class ComponentVariance:
         factor is :math:`T^2 / (T^2 + \sum_g \psi_g^6)`: the posterior mean under a normal prior
         around zero as wide as the estimate itself.
         """
-        _, _, third, _, noise = self._powers
+        _, third, _, noise = self._powers.sums
         return self.skewness * third**2 / np.where(noise > 0, third**2 + noise, 1.0)
 
     # ---- parts ----------------------------------------------------------------------------------
@@ -165,7 +171,8 @@ class ComponentVariance:
         most = max(self.n_clusters - 1.0, 1.0)
         counted = [c.influence for c in self.components if c.counted and c.influence is not None]
         alone = len(counted) == sum(c.influence is not None for c in self.components)
-        _, total, _, fourth, _ = self._powers if alone else _power_sums(self._summed(counted))
+        powers = self._powers if alone else self._with_folded(self._summed(counted))
+        total, _, fourth, _ = powers.sums
         safe = np.where(fourth > 0, fourth, 1.0)
         df = np.where(fourth > 0, np.clip(3.0 * total**2 / safe, 1.0, most), most)
         return np.asarray(np.minimum(df, self._labelled_degrees(most)))
@@ -195,26 +202,24 @@ class ComponentVariance:
         return np.where(has, 1.0 / np.maximum(parts, 1.0 / most), np.inf)
 
     @cached_property
-    def _powers(self) -> tuple[FloatArray, ...]:
-        return _power_sums(self.influence)
+    def _powers(self) -> PowerSums:
+        return self._with_folded(self.influence)
+
+    @property
+    def _folded(self) -> list[FoldedClusters]:
+        return [part.folded for part in self.components if part.folded is not None]
+
+    def _with_folded(self, influence: FloatArray) -> PowerSums:
+        powers = PowerSums.of(influence)
+        for part in self._folded:
+            powers = powers + part.singles
+        return powers
 
     def _summed(self, parts: Sequence[FloatArray]) -> FloatArray:
         if len(parts) == 1:
             return parts[0]
-        return np.asarray(sum(parts)) if parts else np.zeros((self.n_clusters, self.k))
+        return np.asarray(sum(parts)) if parts else np.zeros((self._n_kept, self.k))
 
 
 def _squares(part: Component) -> FloatArray:
     return np.asarray(np.einsum("gk,gk->k", part.matrix, part.matrix))
-
-
-def _power_sums(influence: FloatArray) -> tuple[FloatArray, ...]:
-    """The largest entry of each column, and sums of powers 2, 3, 4, 6 of the column over it."""
-    psi = influence.T.copy()  # one quantity per row: sums run along memory
-    size = np.abs(psi).max(axis=1, initial=0.0)
-    psi /= np.where(size > 0, size, 1.0)[:, None]
-    squares = psi**2
-    fourth = np.einsum("kg,kg->k", squares, squares)
-    total = squares.sum(axis=1)
-    cubes = np.multiply(squares, psi, out=psi)
-    return size, total, cubes.sum(axis=1), fourth, np.einsum("kg,kg->k", cubes, cubes)

@@ -15,7 +15,6 @@ from cje.diagnostics import (
     TransportStatus,
     audit_transport,
     calibration_fit,
-    label_choice_findings,
     not_checked,
     rater_agreement,
     score_overlap,
@@ -25,6 +24,7 @@ from cje.diagnostics.dependence import cluster_dependence
 from cje.diagnostics.transport import MIN_PROBE_LABELS, check_transport_margin
 from cje.estimators.direct.label_pool import LabelPool
 from cje.estimators.direct.label_predictor import LabelPredictor
+from cje.estimators.direct.sample import Sample
 from cje.estimators.plug_in import label_influence
 from cje.findings import Finding, Severity
 from cje.findings.labels import CONSTANT_JUDGE, DIFFERENT_PROMPTS
@@ -37,7 +37,7 @@ _MIN_OTHER_LABELS = 10  # as many as a calibration needs (`label_pool`)
 
 
 def audit_labels(
-    fresh: Dataset,
+    sample: Sample,
     pool: LabelPool,
     predictor: LabelPredictor,
     borrowed: Sequence[str],
@@ -52,7 +52,7 @@ def audit_labels(
     of a policy with a rectifier of its own does not
     depend on the answer; that of a borrowed policy does.
     """
-    model = predictor.model
+    model, fresh = predictor.model, sample.data
     assert model.label_oof is not None  # cross-fitted
     width = fresh.oracle_scale.width
     fit = calibration_fit(pool.scores, pool.labels, model.label_oof, pool.weights)
@@ -63,32 +63,32 @@ def audit_labels(
         "score_overlap": {},
     }
     owner = np.full(len(pool.labels), -1)
-    owner[: pool.n_own] = fresh.policy.codes[fresh.is_labelled]
+    owner[: pool.n_own] = sample.policies.codes[fresh.is_labelled]
     _, prompt = np.unique(pool.clusters, return_inverse=True)
     if transport_margin is not None:
         transport_margin = check_transport_margin(transport_margin, width)
-    names = fresh.policy.compact().names
-    mine = {policy: owner == fresh.policy.code_of(policy) for policy in names}
+    policies = sample.policies
+    mine = {policy: owner == policies.code_of(policy) for policy in policies.names}
     among = sum(_can_audit(own) for own in mine.values())
-    for policy in names:
-        code = fresh.policy.code_of(policy)
+    for policy in policies.names:
+        code = policies.code_of(policy)
         audit = _audit(
             policy, mine[policy], pool, prompt, margin=transport_margin, level=level, among=among
         )
         details["transport"][policy] = audit.to_dict()
         findings += _transport_findings(audit, policy in borrowed, width)
         if policy in borrowed and (owner != code).any():
-            own = fresh.judge_score[fresh.policy.codes == code]
+            own, rows = sample.scores_of(policy)
             # Its own labels would widen the range that the borrowed calibration was made on.
-            overlap = score_overlap(policy, own, pool.scores[owner != code])
+            overlap = score_overlap(policy, own, pool.scores[owner != code], weights=rows)
             details["score_overlap"][policy] = overlap.to_dict()
             findings += score_overlap_findings(overlap)
-    findings += label_choice_findings(fresh)
+    findings += sample.label_choice()
     details["dependence"], found = _dependence(fresh, pool, predictor)
     findings += found
-    if float(np.ptp(fresh.judge_score)) == 0.0:
+    if sample.constant_score:
         findings.append(CONSTANT_JUDGE.finding(severity=Severity.WARNING))
-    findings += _different_prompts(fresh)
+    findings += _different_prompts(sample)
     agreement = None if fresh.rater_labels is None else rater_agreement(fresh.rater_labels)
     if agreement is not None:
         details["raters"] = agreement.to_dict()
@@ -166,14 +166,10 @@ def _transport_findings(audit: TransportAudit, borrowed: bool, width: float) -> 
     return audit.findings(width, borrowed=borrowed, corrected=True)
 
 
-def _different_prompts(fresh: Dataset) -> list[Finding]:
+def _different_prompts(sample: Sample) -> list[Finding]:
     """Policies evaluated on different prompts: differences mix policy and prompt."""
-    names, n_prompts = fresh.policy.names, fresh.prompt_id.n_names
-    seen = np.zeros((len(names), n_prompts), dtype=bool)
-    seen[fresh.policy.codes, fresh.prompt_id.codes] = True
-    counts = seen.sum(axis=1)
-    shared = int(seen[counts > 0].all(axis=0).sum())
-    least, most = int(counts[counts > 0].min()), int(counts.max())
-    if shared >= DIFFERENT_PROMPTS["shared_share"] * least:
+    counts = sample.prompt_counts()
+    least, most = int(counts.per_policy.min()), int(counts.per_policy.max())
+    if counts.shared >= DIFFERENT_PROMPTS["shared_share"] * least:
         return []
-    return [DIFFERENT_PROMPTS.finding(shared=shared, least=least, most=most)]
+    return [DIFFERENT_PROMPTS.finding(shared=counts.shared, least=least, most=most)]

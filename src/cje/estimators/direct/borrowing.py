@@ -23,10 +23,10 @@ _GROUPS, _GROUPS_OF_MANY, _MANY_LABELS = 200, 50, 20_000
 
 
 class Borrowed(NamedTuple):
-    """A borrowed value: influence of its rows, and of every label of the pool."""
+    """A borrowed value: influence of its rows per unit of weight, and of every pooled label."""
 
     value: float
-    sample: FloatArray
+    by_score: FloatArray
     by_label: FloatArray
 
 
@@ -55,7 +55,7 @@ class Borrowing:
         index = predictor.index(scores)
         without = np.array([u @ fit.predict(index, x) for fit in self._without])
         moved = sized_by_jackknife(moved, without, self._groups, pool.clusters)
-        return Borrowed(value, u * (reward - value), moved)
+        return Borrowed(value, reward - value, moved)
 
     @cached_property
     def _groups(self) -> IntArray:

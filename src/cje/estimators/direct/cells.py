@@ -9,17 +9,78 @@ import numpy as np
 
 from cje.estimators.direct.raters import RaterShare
 from cje.inference import LABELS, SAMPLING, Component
+from cje.inference.folded import FoldedClusters
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["Cell", "Labels", "label_components", "sampling_component", "to_bound"]
+__all__ = [
+    "Cell",
+    "CellRows",
+    "Labels",
+    "Scores",
+    "label_components",
+    "sampling_component",
+    "to_bound",
+]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Judge scores, with covariates where there are any.
+
+    `offset` is what the text of each row adds to its prediction; a borrowed value does not use it.
+    """
+
+    values: FloatArray
+    covariates: FloatArray | None = None
+    offset: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class CellRows:
+    """The rows of one policy (or cell): weights u that sum to one and count each prompt once.
+
+    Attributes
+    ----------
+    scores : Scores
+        Of the rows without a label; equal ones may stand together.
+    weight, square : array (d,)
+        Sums of u and of u^2 over the rows of each entry of `scores`.
+    labelled_scores : Scores
+    labelled : array (m,)
+        u of each labelled row.
+    n_rows : int
+        Rows, labelled or not.
+    """
+
+    scores: Scores
+    weight: FloatArray
+    square: FloatArray
+    labelled_scores: Scores
+    labelled: FloatArray
+    n_rows: int
+
+    @property
+    def all_scores(self) -> Scores:
+        """Scores of all rows: those without a label, then the labelled ones."""
+        both = (self.scores, self.labelled_scores)
+        known = [part.covariates for part in both if part.covariates is not None]
+        return Scores(
+            np.concatenate([part.values for part in both]), np.concatenate(known) if known else None
+        )
+
+    @property
+    def all_weights(self) -> FloatArray:
+        """The weights of `all_scores`."""
+        return np.concatenate([self.weight, self.labelled])
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The labelled rows of the data set: positions, cross-fitted predictions, propensities."""
+    """The labelled rows: positions, clusters, cross-fitted predictions, labels, propensities."""
 
     rows: IntArray
+    units: IntArray
     prediction: FloatArray
     label: FloatArray
     propensity: FloatArray | None
@@ -30,9 +91,9 @@ class Cell:
     """One policy (or policy within a subgroup) after estimation."""
 
     value: float
-    influence: FloatArray  # per row of the cell
-    rows: IntArray
-    n_labels: int
+    rows: CellRows
+    by_score: FloatArray  # influence of a row without a label, per unit of its weight
+    at_labels: FloatArray  # influence of each labelled row
     n_clusters: int  # labelled
     slope: float | None  # None: borrowed calibration
     r2: float | None
@@ -44,14 +105,21 @@ class Cell:
     label_variance: FloatArray | None = None  # of the labels of each of its clusters
     clusters: IntArray | None = None  # those clusters
 
+    @property
+    def n_labels(self) -> int:
+        """Labels of its own."""
+        return len(self.at_labels)
 
-def sampling_component(cells: Sequence[Cell], influence: FloatArray) -> Component:
+
+def sampling_component(
+    cells: Sequence[Cell], influence: FloatArray, folded: FoldedClusters | None
+) -> Component:
     """The sample's rows, with the variance expected of each labelled cluster."""
     known = np.zeros_like(influence)
     for k, cell in enumerate(cells):
         if cell.clusters is not None and cell.label_variance is not None:
             known[cell.clusters, k] = cell.label_variance
-    return Component(SAMPLING, influence, label_variance=known)
+    return Component(SAMPLING, influence, label_variance=known, folded=folded)
 
 
 def label_components(
@@ -83,5 +151,5 @@ def to_bound(cell: Cell, se: float) -> float | None:
     if cell.r2 is None or cell.spread is None:
         return None
     r2 = min(max(cell.r2, 0.0), 1.0)
-    bound = cell.spread * ((1.0 - r2) / cell.n_labels + r2 / len(cell.rows))
+    bound = cell.spread * ((1.0 - r2) / cell.n_labels + r2 / cell.rows.n_rows)
     return se / float(np.sqrt(bound)) if bound > 0 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -31,27 +31,21 @@ from cje.estimators.direct.rectifier import (
     own_slope,
     shrunken_slopes,
 )
-from cje.estimators.direct.selection import (
-    check_labelling,
-    order_findings,
-    selection_findings,
-    with_labelling_model,
-)
+from cje.estimators.direct.sample import sample_of
+from cje.estimators.direct.selection import selection_findings, with_labelling_model
 from cje.estimators.direct.valuation import Valuation
 from cje.estimators.judge_curve import judge_curve
-from cje.estimators.rows import (
-    cells_of,
-    covariate_matrix,
-    draw_weights,
-    require_scores,
-)
+from cje.estimators.rows import cells_of, covariate_matrix
 from cje.findings import Finding
 from cje.hints import by_interface
 from cje.inference import Component, InfluenceEstimate
 from cje.kernels.arrays import FloatArray, IntArray
-from cje.kernels.clusters import cluster_means, cluster_sums
+from cje.kernels.clusters import cluster_means
 from cje.results.evidence import Evidence
 from cje.results.result import EstimationResult
+
+if TYPE_CHECKING:
+    from cje.data.streaming import StreamedRows
 
 __all__ = ["DirectEstimator"]
 
@@ -79,8 +73,9 @@ class DirectEstimator:
 
     Parameters
     ----------
-    dataset : Dataset
-        Fresh draws; each prompt counts once per policy, however many draws it has.
+    dataset : Dataset or StreamedRows
+        Fresh draws, in memory or read in parts; each prompt counts once per policy, however many
+        draws it has.
     calibration_data : sequence of Dataset
         Further labelled rows to learn f from; they correct no policy's value. Rows that
         repeat fresh draws (the same responses, scores and labels) count once.
@@ -125,7 +120,7 @@ class DirectEstimator:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | StreamedRows,
         *,
         calibration_data: Sequence[Dataset] = (),
         covariates: Sequence[str] | Literal["auto"] = (),
@@ -163,52 +158,59 @@ class DirectEstimator:
     def fit_and_estimate(self) -> EstimationResult:
         """The value of every policy."""
         self._fit()
-        data = self.dataset
-        result = self._estimate(data.policy.compact())
+        result = self._estimate(self._policies)
         occupied = np.flatnonzero(self.predictor_.shares > 0)
         pool = self.pool_
         curve = judge_curve(
             self.predictor_.model, pool.scores, pool.covariates, occupied,
-            data.judge_scale, data.oracle_scale,
+            self.dataset.judge_scale, self.dataset.oracle_scale,
         )  # fmt: skip
-        evidence = Evidence(
-            data, self._labels.rows, self._labels.prediction, predict=self._predicted
-        )
-        details, findings = self._audit_labels(data.policy.compact())
+        details, findings = self._audit_labels(self._policies)
         result = with_labelling_model(result, self.selection_, self)
         return result.with_(
-            diagnostics=details, curves={"judge": curve}, evidence=evidence, findings=findings
-        )
+            diagnostics=details, curves={"judge": curve}, evidence=self._evidence(),
+            findings=findings,
+        )  # fmt: skip
+
+    def _evidence(self) -> Evidence | None:
+        """The rows behind the result, where all of them are in memory."""
+        if not isinstance(self.dataset, Dataset):
+            return None
+        labels = self._labels
+        return Evidence(self.dataset, labels.rows, labels.prediction, predict=self._predicted)
 
     def _predicted(self, rows: IntArray) -> FloatArray:
         """Labels predicted from the score (and covariates), labelled or not."""
         x = None if self._x is None else self._x[rows]
-        predicted = self.predictor_.average(self.dataset.judge_score[rows], x)
+        predicted = self.predictor_.average(self._sample.data.judge_score[rows], x)
         offset = self._fitted.offset
         return predicted if offset is None else predicted + offset[rows]
 
     def audit(self) -> tuple[dict[str, Any], list[Finding]]:
         """Diagnostics and findings, without a result."""
         self._fit()
-        cells = self.dataset.policy.compact()
-        details, findings = self._audit_labels(cells)
-        return details, [*self._cell_findings(cells), *findings]
+        details, findings = self._audit_labels(self._policies)
+        return details, [*self._cell_findings(self._policies), *findings]
 
     def estimate_by(self, column: str) -> EstimationResult:
         """The value of every policy within each level of a subgroup column, f shared by all."""
         if not hasattr(self, "predictor_"):
             self._fit()
-        return self._estimate(cells_of(self.dataset, column))
+        return self._estimate(cells_of(self._sample.data, column))
 
     # ---- fitting --------------------------------------------------------------------------------
 
     def _fit(self) -> None:
         if not hasattr(self, "selection_"):
-            self.dataset, self.selection_ = check_labelling(self.dataset)
-        data = self.dataset
-        require_scores(data, "direct")
+            self._sample, self.selection_ = sample_of(
+                self.dataset, self.calibration_data
+            ).check_labelling()
+            if isinstance(self.dataset, Dataset):
+                self.dataset = self._sample.data
+        data = self._sample.data
+        self._policies = self._sample.policies
         self._raters = rater_role(data, self.raters)
-        self._units = data.units.compact()
+        self._sample.check_mode(self.mode)
         parts, how = [data, *self.calibration_data], (self.n_folds, self.seed, self.mode)
         if self.covariates == "auto":
             fitted = fit_automatically(parts, *how, text_model=self.text_model)
@@ -221,11 +223,15 @@ class DirectEstimator:
         rows, n = np.flatnonzero(data.is_labelled), pool.n_own
         propensity = None if data.label_propensity is None else data.label_propensity[rows]
         prediction = self.predictor_.at_labels[:n]
-        self._labels = Labels(rows, prediction, pool.labels[:n], propensity)
+        units = self._sample.units.codes[rows]
+        self._labels = Labels(rows, units, prediction, pool.labels[:n], propensity)
         self._valuation = Valuation(
-            data, self._x, self._units, self._labels, pool, self.predictor_,
-            Borrowing(self.predictor_, pool), self.min_labels, fitted.offset,
-        )  # fmt: skip
+            self._labels, pool, self.predictor_, Borrowing(self.predictor_, pool), self.min_labels
+        )
+
+    def _pool_units(self) -> IntArray:
+        """Place of each pooled label's cluster in the influence; foreign clusters come after."""
+        return np.concatenate([self._labels.units, self.pool_.clusters[self.pool_.n_own :]])
 
     def _own_labels(self, cells: Codes) -> list[IntArray]:
         """Positions of the labels of each cell."""
@@ -234,7 +240,7 @@ class DirectEstimator:
 
     def _n_clusters(self, own: IntArray) -> int:
         """Labelled clusters of a cell: as many independent labels it has."""
-        return len(np.unique(self._units.codes[self._labels.rows[own]]))
+        return len(np.unique(self._labels.units[own]))
 
     def _enough(self, n_clusters: Sequence[int]) -> list[bool]:
         """Whether each cell rests on its own labels: it has enough, or nobody has more."""
@@ -259,12 +265,12 @@ class DirectEstimator:
         counts = {
             name: (len(rows), self._n_clusters(rows)) for name, rows in zip(names, own, strict=True)
         }
-        unit = "prompt" if self.dataset.cluster is None else "cluster"
+        unit = "prompt" if self._sample.data.cluster is None else "cluster"
         return (
             *cell_findings(
                 names, counts, unit, borrowed, self.min_labels, constant, self._skewness()
             ),
-            *weighting_findings(self.dataset, self.calibration_data, cells, borrowed),
+            *weighting_findings(self._sample.data, self.calibration_data, cells, borrowed),
         )
 
     def _skewness(self) -> float:
@@ -272,16 +278,16 @@ class DirectEstimator:
         labels = self._labels
         if ((labels.label == 0.0) | (labels.label == 1.0)).all():
             return 0.0  # binomial limits need no symmetry
-        policy = self.dataset.policy.codes[labels.rows]
+        policy = self._policies.codes[labels.rows]
         error = labels.label - labels.prediction
-        error -= cluster_means(error, policy, self.dataset.policy.n_names)[policy]
+        error -= cluster_means(error, policy, self._policies.n_names)[policy]
         spread = float(error @ error) / len(error)
         return float((error**3).mean() / spread**1.5) if spread > 0 else 0.0
 
     def _audit_labels(self, cells: Codes) -> tuple[dict[str, Any], list[Finding]]:
         borrowed = self._borrowed_names(self._own_labels(cells), cells.names)
         details, findings = audit_labels(
-            self.dataset, self.pool_, self.predictor_, borrowed,
+            self._sample, self.pool_, self.predictor_, borrowed,
             transport_margin=self.transport_margin, level=self.level,
         )  # fmt: skip
         if self._fitted.tried:
@@ -290,54 +296,48 @@ class DirectEstimator:
         if self.selection_:
             details["labelling"] = {name: c.to_dict() for name, c in self.selection_.items()}
         findings = selection_findings(self.selection_, findings)
-        findings += order_findings(self.dataset, self.selection_)
+        findings += self._sample.label_order(self.selection_)
         return details, [*copy_findings(self.pool_.n_copies), *findings]
 
     # ---- estimating -----------------------------------------------------------------------------
 
     def _estimate(self, cells: Codes) -> EstimationResult:
-        data = self.dataset
-        units = self._units
         own = self._own_labels(cells)
         counts = [self._n_clusters(rows) for rows in own]
         enough = self._enough(counts)
         tuned = [k for k, rests in enumerate(enough) if rests]
         few = [k for k, n in enumerate(counts) if n >= ENTER_FROM and not enough[k]]
-        weights = draw_weights(data, cells)
-        labelled = {k: self._valuation.labelled_cell(own[k], weights) for k in (*tuned, *few)}
+        rows, value = self._sample.cells(cells, self._x, self._fitted.offset), self._valuation
+        labelled = {k: value.labelled_cell(own[k], rows[k]) for k in (*tuned, *few)}
         fitted = [own_slope(labelled[k]) for k in tuned]
         # A few labels know no slope: theirs is the common one.
         shrunken = shrunken_slopes([*fitted, *(Slope(0.0, np.inf, 0.0, 0.0) for _ in few)])
         slopes = dict(zip((*tuned, *few), shrunken.tolist() if tuned else [1.0] * len(few),
                           strict=True))  # fmt: skip
-        influence = np.zeros((units.n_names, cells.n_names))
-        done: list[Cell] = []
-        for k in range(cells.n_names):
-            rows = np.flatnonzero(cells.codes == k)
-            row_weight = None if weights is None else weights[rows]
-            if k in slopes:
-                at = np.searchsorted(rows, self._labels.rows[own[k]])
-                cell = self._valuation.rectified(
-                    rows, row_weight, at, labelled[k], slopes[k], enough[k]
-                )
-            else:
-                cell = self._valuation.borrowed(rows, row_weight, len(own[k]), counts[k])
-            influence[:, k] = cluster_sums(cell.influence, units.codes[rows], units.n_names)
-            done.append(cell)
-        return self._result(cells, done, influence)
+        done = [
+            value.rectified(rows[k], own[k], labelled[k], slopes[k], enough[k])
+            if k in slopes
+            else value.borrowed(rows[k], counts[k])
+            for k in range(cells.n_names)
+        ]
+        return self._result(cells, done)
 
-    def _result(self, cells: Codes, done: list[Cell], influence: FloatArray) -> EstimationResult:
+    def _result(self, cells: Codes, done: list[Cell]) -> EstimationResult:
         scale, names = self.dataset.oracle_scale, cells.names
+        influence, folded = self._sample.influence(done, cells)
         estimate = InfluenceEstimate(
             names,
             np.array([cell.value for cell in done]),
-            (sampling_component(done, influence), *self._other_components(done)),
-            self._units.vocabulary,
+            (
+                sampling_component(done, influence, folded),
+                *self._other_components(done, len(influence)),
+            ),
+            self._sample.unit_names,
             (0.0, 1.0),
             np.array([cell.trials for cell in done]),
         ).rescaled(scale.width, scale.low)
         borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
-        n_rows = {name: len(cell.rows) for name, cell in zip(names, done, strict=True)}
+        n_rows = {name: cell.rows.n_rows for name, cell in zip(names, done, strict=True)}
         n_labels = {name: cell.n_labels for name, cell in zip(names, done, strict=True)}
         n_clusters = {name: cell.n_clusters for name, cell in zip(names, done, strict=True)}
         return EstimationResult(
@@ -357,15 +357,15 @@ class DirectEstimator:
             findings=self._cell_findings(cells),
         )
 
-    def _other_components(self, done: Sequence[Cell]) -> list[Component]:
+    def _other_components(self, done: Sequence[Cell], n_units: int) -> list[Component]:
         """The raters' choice, and the labels behind borrowed values."""
         found = []
         if self._raters.role == "random":
-            between = rater_component(self.dataset, [cell.share for cell in done])
+            between = rater_component(self._sample.data, [cell.share for cell in done])
             found += [] if between is None else [between]
         borrowing = any(cell.by_label is not None for cell in done)
         df = self._valuation.borrowing.degrees_of_freedom if borrowing else np.inf
-        found += label_components(done, self.pool_.clusters, self._units.n_names, df)
+        found += label_components(done, self._pool_units(), n_units, df)
         return found
 
     def _diagnostics(

@@ -55,9 +55,13 @@ class Rectified(NamedTuple):
     """A rectified mean and the two parts of its influence."""
 
     value: float
-    sample: FloatArray  # of every row
-    labels: FloatArray  # of every label
+    labels: FloatArray  # the labels' part of the influence, of every label
     slope: float
+    centre: float  # mean prediction: a row of weight u and prediction f adds slope u (f - centre)
+
+    def of_rows(self, prediction: FloatArray) -> FloatArray:
+        """The rows' part of the influence, per unit of their weight."""
+        return self.slope * (prediction - self.centre)
 
 
 class Slope(NamedTuple):
@@ -101,10 +105,8 @@ def shrunken_slopes(slopes: list[Slope]) -> FloatArray:
     )
 
 
-def rectified_mean(
-    prediction: FloatArray, row_weight: FloatArray | None, cell: LabelledCell, slope: float
-) -> Rectified:
-    r"""Estimate and influence of one cell.
+def rectified_mean(centre: float, cell: LabelledCell, slope: float) -> Rectified:
+    r"""Estimate and influence of one cell whose rows have the mean prediction `centre`.
 
     .. math:: \psi_i = u_i \lambda (f_i - \bar f) + L_i w_i (e_i - \bar e) / \sqrt{1 - h_{g(i)}},
               \quad e = y - \lambda f
@@ -113,10 +115,6 @@ def rectified_mean(
     (in the weighted mean and in the slope), makes the sum of squares unbiased with few labelled
     clusters (HC2; MacKinnon & White 1985; Bell & McCaffrey 2002).
     """
-    n = len(prediction)
-    f_mean = float(prediction.mean()) if row_weight is None else float(row_weight @ prediction)
-    sample = prediction - f_mean
-    sample *= slope / n if row_weight is None else slope * row_weight
     error = cell.label - slope * cell.prediction
     error_mean = float(cell.weight @ error)
     z, _ = _centred(cell)
@@ -128,15 +126,26 @@ def rectified_mean(
         leverage += pull**2 / np.where(c > 0, c, 1.0) / spread
     inflation = (1.0 / np.sqrt(1.0 - np.minimum(leverage, _MAX_LEVERAGE)))[cell.cluster]
     labels = cell.weight * (error - error_mean) * inflation
-    return Rectified(slope * f_mean + error_mean, sample, labels, slope)
+    return Rectified(slope * centre + error_mean, labels, slope, centre)
 
 
-def effective_trials(found: Rectified, at: IntArray, cell: LabelledCell) -> float:
+def effective_trials(
+    whole: FloatArray, rest: float, rows_per_label: float, cell: LabelledCell
+) -> float:
     r"""As many independent binary labels know the value as well; NaN where labels are not binary.
 
     :math:`n^* = \frac{\bar y (1 - \bar y)}{V_0} \cdot \frac{V_0}{V}`: what the labels alone are
     worth under their design (at most their number; where all are equal, Kish's number of clusters),
     times what the prediction saves, at most the rows over the labels.
+
+    Parameters
+    ----------
+    whole : array (m,)
+        Influence of every labelled row.
+    rest : float
+        Sum of the squared influences of the other rows.
+    rows_per_label : float
+    cell : LabelledCell
     """
     if not ((cell.label == 0.0) | (cell.label == 1.0)).all():
         return float("nan")
@@ -147,11 +156,9 @@ def effective_trials(found: Rectified, at: IntArray, cell: LabelledCell) -> floa
     alone = cell.by_cluster(cell.weight * (cell.label - mean)) / np.sqrt(1.0 - shares)
     variance = float(alone @ alone)
     labels = min(mean * (1.0 - mean) / variance + 1.0, float(len(cell.label)))
-    rest = found.sample.copy()
-    rest[at] = 0.0
-    whole = cell.by_cluster(found.labels + found.sample[at])
-    saved = variance / (float(whole @ whole) + float(rest @ rest))
-    return labels * min(saved, len(found.sample) / len(cell.label))
+    pieces = cell.by_cluster(whole)
+    saved = variance / (float(pieces @ pieces) + rest)
+    return labels * min(saved, rows_per_label)
 
 
 def _centred(cell: LabelledCell) -> tuple[FloatArray, FloatArray]:

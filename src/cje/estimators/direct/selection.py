@@ -11,7 +11,7 @@ import numpy as np
 from cje.data.dataset import Dataset
 from cje.data.field_names import may_be_time
 from cje.data.folds import get_folds
-from cje.diagnostics.labelling import chance_gap
+from cje.diagnostics.labelling import ChanceGap, chance_gap
 from cje.diagnostics.selection import SelectionCheck, check_selection, selection_model
 from cje.errors import CJEError
 from cje.findings import Finding
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_labelling",
     "order_findings",
+    "place_findings",
     "refused_within",
     "selection_findings",
     "with_labelling_model",
@@ -94,21 +95,34 @@ def order_findings(data: Dataset, checks: Mapping[str, SelectionCheck]) -> list[
     found: list[Finding] = []
     if data.label_propensity is not None or any(may_be_time(name) for name in data.covariates):
         return found
-    limits = FIRST_ROWS_LABELLED
     for code, policy in enumerate(data.policy.names):
+        if not _order_matters(checks.get(policy)):
+            continue
         mine = np.flatnonzero(data.policy.codes == code)
         labelled = data.is_labelled[mine]
-        check = checks.get(policy)
-        if check is None or check.status != "random" or not check.factors:
-            continue
         place = (np.arange(len(mine)) + 0.5) / len(mine)
         gap = chance_gap(place, labelled, data.units.codes[mine])
-        p = float(t_p_value(gap.z, max(gap.n_prompts - 1.0, 1.0)))
-        if p < limits["p_value"] and abs(gap.gap) > limits["position"]:
-            where = "beginning" if gap.gap < 0 else "end"
-            position = float(place[labelled].mean())
-            found.append(limits.finding(policy, where=where, position=position, p_value=p))
+        found += place_findings(policy, checks, gap, float(place[labelled].mean()))
     return found
+
+
+def _order_matters(check: SelectionCheck | None) -> bool:
+    """Whether labels that are random as far as was checked could still follow the file."""
+    return check is not None and check.status == "random" and bool(check.factors)
+
+
+def place_findings(
+    policy: str, checks: Mapping[str, SelectionCheck], gap: ChanceGap, position: float
+) -> list[Finding]:
+    """A finding where the places of the labelled rows, on 0-1 with mean `position`, are one end."""
+    limits = FIRST_ROWS_LABELLED
+    if not _order_matters(checks.get(policy)):
+        return []
+    p = float(t_p_value(gap.z, max(gap.n_prompts - 1.0, 1.0)))
+    if p >= limits["p_value"] or abs(gap.gap) <= limits["position"]:
+        return []
+    where = "beginning" if gap.gap < 0 else "end"
+    return [limits.finding(policy, where=where, position=position, p_value=p)]
 
 
 def with_labelling_model(

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cje.data.codes import Codes
-from cje.data.dataset import Dataset
 from cje.estimators.direct.borrowing import Borrowing
-from cje.estimators.direct.cells import Cell, Labels
+from cje.estimators.direct.cells import Cell, CellRows, Labels
 from cje.estimators.direct.label_pool import LabelPool
 from cje.estimators.direct.label_predictor import LabelPredictor
 from cje.estimators.direct.own_labels import moderated, towards_borrowed
@@ -27,35 +25,23 @@ class Valuation:
 
     Attributes
     ----------
-    data : Dataset
-    x : array (n, p), optional
-        Covariates of its rows.
-    units : Codes
-        Cluster of each row.
     labels : Labels
     pool : LabelPool
     predictor : LabelPredictor
     borrowing : Borrowing
     min_labels : int
         Labelled clusters from which a cell rests on its own labels.
-    offset : array (n,), optional
-        What the text of each row adds to its prediction; a borrowed value does not use it.
     """
 
-    data: Dataset
-    x: FloatArray | None
-    units: Codes
     labels: Labels
     pool: LabelPool
     predictor: LabelPredictor
     borrowing: Borrowing
     min_labels: int
-    offset: FloatArray | None = None
 
-    def labelled_cell(self, own: IntArray, weights: FloatArray | None) -> LabelledCell:
-        """The labels at `own`, with row weights where prompts have several draws."""
-        labels = self.labels
-        u = np.ones(len(own)) if weights is None else weights[labels.rows[own]]
+    def labelled_cell(self, own: IntArray, rows: CellRows) -> LabelledCell:
+        """The labels at `own`, with the weights of their rows where prompts have several draws."""
+        labels, u = self.labels, rows.labelled
         if labels.propensity is None:
             w, c = u, u**2
         else:
@@ -63,86 +49,81 @@ class Valuation:
             w, c = u / pi, u**2 * (1.0 - pi) / pi**2
         # all rows labelled for certain: any slope gives the mean of the labels
         c = c if c.sum() > 0 else np.ones(len(own))
-        _, cluster = np.unique(self.units.codes[labels.rows[own]], return_inverse=True)
+        _, cluster = np.unique(labels.units[own], return_inverse=True)
         return LabelledCell(
             labels.prediction[own], labels.label[own], w / w.sum(), c / c.mean(), cluster
         )
 
     def rectified(
-        self,
-        rows: IntArray,
-        row_weight: FloatArray | None,
-        at: IntArray,
-        cell: LabelledCell,
-        slope: float,
-        enough: bool,
+        self, rows: CellRows, own: IntArray, cell: LabelledCell, slope: float, enough: bool
     ) -> Cell:
         """The cell corrected by its own labels; where not `enough`, towards the borrowed value."""
-        x = None if self.x is None else self.x[rows]
-        scores = self.data.judge_score[rows]
-        prediction = self.predictor.average(scores, x)
-        if self.offset is not None:
-            prediction += self.offset[rows]
-        prediction[at] = cell.prediction
-        found = rectified_mean(prediction, row_weight, cell, slope)
+        scores = rows.scores
+        prediction = self.predictor.average(scores.values, scores.covariates)
+        if scores.offset is not None:
+            prediction += scores.offset
+        centre = float(rows.weight @ prediction) + float(rows.labelled @ cell.prediction)
+        found = rectified_mean(centre, cell, slope)
         value, unseen = found.value, 0.0
         if not enough:
-            found, unseen = moderated(found, cell, self._other_variance(rows[at], slope))
-            u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
-            borrowed = float(u @ self.predictor.reward(scores, x))
-            value = towards_borrowed(found, borrowed, cell, self.min_labels)
+            found, unseen = moderated(found, cell, self._other_variance(own, slope))
+            value = towards_borrowed(found, self._mean_reward(rows), cell, self.min_labels)
         elif np.ptp(cell.label) == 0.0:
             unseen = unseen_variance(cell.n_clusters)
-        trials = effective_trials(found, at, cell) if enough else np.nan
-        influence = found.sample
-        influence[at] += found.labels
+        by_score = found.of_rows(prediction)
+        at_labels = rows.labelled * found.of_rows(cell.prediction) + found.labels
+        trials = np.nan
+        if enough:
+            rest = float(rows.square @ by_score**2)
+            trials = effective_trials(at_labels, rest, rows.n_rows / len(own), cell)
         mean = float(cell.weight @ cell.label)
         variance = float(cell.weight @ (cell.label - mean) ** 2)
         error = cell.label - slope * cell.prediction
         spread = float(cell.weight @ (error - float(cell.weight @ error)) ** 2)
         shares = cell.by_cluster(cell.weight)
-        codes = self.units.codes[rows[at]]
         clusters = np.empty(cell.n_clusters, dtype=np.int64)
-        clusters[cell.cluster] = codes
+        clusters[cell.cluster] = self.labels.units[own]
         return Cell(
             float(np.clip(value, 0.0, 1.0)),
-            influence,
             rows,
-            len(at),
+            by_score,
+            at_labels,
             cell.n_clusters,
             slope if enough else None,
             None if variance <= 0 else 1.0 - spread / variance,
             variance,
             unseen,
-            RaterShare(rows[at], cell.weight, error - float(cell.weight @ error)),
+            RaterShare(self.labels.rows[own], cell.weight, error - float(cell.weight @ error)),
             trials,
             label_variance=spread * shares**2,
             clusters=clusters,
         )
 
-    def _other_variance(self, own_rows: IntArray, slope: float) -> float:
-        """Variance of the residuals of all labels but those of the rows given."""
+    def _mean_reward(self, rows: CellRows) -> float:
+        """The mean calibrated reward of all rows of a cell."""
+        scores = rows.all_scores
+        return float(rows.all_weights @ self.predictor.reward(scores.values, scores.covariates))
+
+    def _other_variance(self, own: IntArray, slope: float) -> float:
+        """Variance of the residuals of all labels but those given."""
         pool = self.pool
         other = np.ones(len(pool.labels), dtype=bool)
-        other[np.searchsorted(self.labels.rows, own_rows)] = False
+        other[own] = False
         if not other.any():
             other[:] = True
         error = (pool.labels - slope * self.predictor.at_labels)[other]
         return float(error.var())
 
-    def borrowed(
-        self, rows: IntArray, row_weight: FloatArray | None, n_labels: int, n_clusters: int
-    ) -> Cell:
+    def borrowed(self, rows: CellRows, n_clusters: int) -> Cell:
         """The cell by the calibration learnt from all labels."""
-        x = None if self.x is None else self.x[rows]
-        u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
-        found = self.borrowing.value(self.data.judge_score[rows], x, u)
-        pool = self.pool
+        scores, u = rows.all_scores, rows.all_weights
+        found = self.borrowing.value(scores.values, scores.covariates, u)
+        pool, d = self.pool, len(rows.weight)
         return Cell(
             found.value,
-            found.sample,
             rows,
-            n_labels,
+            found.by_score[:d],
+            rows.labelled * found.by_score[d:],
             n_clusters,
             None,
             None,
