@@ -2,9 +2,11 @@
 
 ``python -m benchmarks.scale [--quick]``
 
-10^5, 10^6 and 10^7 rows (five policies, continuous scores, 5% labels); every run is a fresh
-process, so that peak memory is its own. The floor reads the same columns and sorts the scores once.
-Time is processor time (all threads of the process): it does not move with what else runs.
+In memory: 10^5, 10^6 and 10^7 rows (five policies, continuous scores, 5% labels). The floor reads
+the same columns and sorts the scores once. In parts (``engine="streaming"``): 10^5 to 10^8 rows on
+a hundredth as many prompts (five policies, twenty draws each, five scores, 1% labels), and 9 x 10^7
+rows on 3 x 10^7 prompts (three policies). Every run is a fresh process, so that peak memory is its
+own. Time is processor time (all threads of the process): it does not move with what else runs.
 Writes `scale.png`: seconds and peak memory against rows, log-log, with the fitted exponents.
 """
 
@@ -24,6 +26,10 @@ from benchmarks.timing import main, row, show
 
 __all__ = ["run"]
 
+STREAMED = (100_000, 1_000_000, 10_000_000, 100_000_000)
+QUICK_STREAMED = (50_000, 200_000, 1_000_000)
+MANY_PROMPTS = 30_000_000  # of three policies
+EQUAL_AT = 1_000_000  # rows at which both engines are compared number by number
 SIZES = (100_000, 1_000_000, 10_000_000)
 QUICK_SIZES = (50_000, 200_000, 1_000_000)
 PICTURE = Path(__file__).with_name("scale.png")
@@ -58,6 +64,56 @@ analyze_dataset(sys.argv[1]).ci()
 print(time.perf_counter() - start, time.process_time() - cpu, peak())
 """
 )
+
+_STREAMED = (
+    _PEAK
+    + """
+from cje import analyze_dataset
+start, cpu = time.perf_counter(), time.process_time()
+result = analyze_dataset(sys.argv[1], repeats="draws", engine="streaming")
+result.ci(), result.compare_all()
+print(time.perf_counter() - start, time.process_time() - cpu, peak())
+"""
+)
+_CHUNK = 2_000_000
+
+
+def write_draws(path: Path, prompts: int, policies: int, draws: int, share: float) -> None:
+    """Rows of discrete scores and labels in chunks of prompts, each with `draws` per policy.
+
+    Chunks are row groups of one file: memory stays at one of them, whatever the size.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(1)
+    step = max(_CHUNK // (policies * draws), 1)
+    names = pa.array([f"policy_{k}" for k in range(policies)])
+    schema = pa.schema(
+        [
+            ("prompt_id", pa.string()),
+            ("policy", pa.dictionary(pa.int32(), pa.string())),
+            ("judge_score", pa.int8()),
+            ("oracle_label", pa.float64()),
+        ]
+    )
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for start in range(0, prompts, step):
+            n = min(step, prompts - start)
+            ids = np.repeat(np.arange(start, start + n), policies * draws)
+            policy = np.tile(np.repeat(np.arange(policies), draws), n)
+            hard = np.repeat(rng.normal(size=n), policies * draws)
+            latent = 3.0 + hard + 0.1 * policy + rng.normal(size=len(ids))
+            score = np.clip(np.round(latent), 1, 5)
+            label = np.clip(np.round(latent + rng.normal(size=len(ids))), 1, 5)
+            missing = rng.random(len(ids)) > share
+            table = [
+                ("prompt_" + pl.Series(ids).cast(pl.String)).to_arrow().cast(pa.string()),
+                pa.DictionaryArray.from_arrays(pa.array(policy, pa.int32()), names),
+                pa.array(score.astype(np.int8)),
+                pa.array(label, mask=missing),
+            ]
+            writer.write_table(pa.Table.from_arrays(table, schema=schema))
 
 
 def write_rows(path: Path, rows: int, policies: int = 5) -> None:
@@ -107,12 +163,53 @@ def study(sizes: tuple[int, ...], repeats: int) -> dict[str, np.ndarray]:
     return {name: np.array(table) for name, table in found.items()}
 
 
+def streamed_study(sizes: tuple[int, ...]) -> np.ndarray:
+    """(size, [wall, processor seconds, peak]) of files read in parts, one run each."""
+    found = []
+    for rows in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.parquet"
+            write_draws(path, rows // 100, 5, 20, 0.01)
+            found.append(measure(_STREAMED, path))
+    return np.array(found)
+
+
+def many_prompts(prompts: int) -> tuple[float, float, float]:
+    """Three policies with one response to each of many prompts."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        write_draws(path, prompts, 3, 1, 0.01)
+        return measure(_STREAMED, path)
+
+
+def largest_gap(rows: int) -> float:
+    """Largest gap between both engines: values and limits on the label's scale, errors relative."""
+    from cje import analyze_dataset
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        write_draws(path, rows // 100, 5, 20, 0.01)
+        memory, streamed = (
+            analyze_dataset(path, repeats="draws", engine=engine).influence
+            for engine in ("memory", "streaming")
+        )
+    gaps = []
+    for mine, theirs in ((memory, streamed), (memory.all_pairs(), streamed.all_pairs())):
+        gaps.append(np.abs(mine.values - theirs.values))
+        gaps.append(np.abs(theirs.standard_errors() / mine.standard_errors() - 1.0))
+        limits = (np.array([(i.low, i.high) for i in one.intervals()]) for one in (mine, theirs))
+        gaps.append(np.abs(np.subtract(*limits)).ravel())
+    return float(np.concatenate(gaps).max())
+
+
 def exponent(sizes: tuple[int, ...], values: np.ndarray) -> float:
     """Slope of log(value) on log(rows)."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def draw(sizes: tuple[int, ...], found: dict[str, np.ndarray], path: Path) -> None:
+def draw(
+    sizes: tuple[int, ...], found: dict[str, np.ndarray], streamed: np.ndarray, path: Path
+) -> None:
     """The picture."""
     import matplotlib as mpl
 
@@ -125,13 +222,14 @@ def draw(sizes: tuple[int, ...], found: dict[str, np.ndarray], path: Path) -> No
     for ax, column, unit, title in (
         (axes[0], 1, 1.0, "processor seconds"), (axes[1], 2, 1e9, "peak memory of the process, GB"),
     ):  # fmt: skip
-        for name, colour, text in (
-            ("ours", PALETTE[0], "Parquet to intervals"),
-            ("floor", MUTED, "read columns + one argsort"),
+        for table, n, colour, text in (
+            (found["ours"], sizes, PALETTE[0], "in memory"),
+            (streamed, STREAMED, PALETTE[1], "in parts"),
+            (found["floor"], sizes, MUTED, "read columns + one argsort"),
         ):
-            values = found[name][:, column] / unit
-            label = f"{text}: rows^{exponent(sizes, values):.2f}"
-            ax.plot(sizes, values, "o-", color=colour, label=label)
+            values = table[:, column] / unit
+            label = f"{text}: rows^{exponent(n, values):.2f}"
+            ax.plot(n, values, "o-", color=colour, label=label)
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlabel("rows")
@@ -148,8 +246,9 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
     """Ratios to the floor, exponents, and the memory of the largest size."""
     sizes, repeats = (QUICK_SIZES, 2) if quick else (SIZES, 3)
     found = study(sizes, repeats)
+    streamed = streamed_study(QUICK_STREAMED if quick else STREAMED)
     if not quick:
-        draw(sizes, found, PICTURE)
+        draw(sizes, found, streamed, PICTURE)
     ours, floor = found["ours"], found["floor"]
     rows = [
         row(f"direct from Parquet, {n:.0e} rows: time / (read + argsort)", mine[1] / bare[1], 4.0,
@@ -162,8 +261,29 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
     note = f"time grows as rows^{mine:.2f}, the floor as rows^{bare:.2f}"
     rows.append(row("growth exponent of time - the floor's", mine - bare, 0.15, note))
     rows.append(row(f"peak memory at {sizes[-1]:.0e} rows, GB", ours[-1, 2] / 1e9, 4.0))
+    rows += _streamed_rows(streamed, quick)
     show(rows)
     return rows
+
+
+def _streamed_rows(found: np.ndarray, quick: bool) -> list[dict[str, Any]]:
+    """What is recorded of files read in parts."""
+    sizes, prompts = (QUICK_STREAMED, 100_000) if quick else (STREAMED, MANY_PROMPTS)
+    wall, processor, peak = found[-1]
+    many = many_prompts(prompts)
+    growth = ", ".join(
+        f"{n:.0e}: {one[1]:.1f} s, {one[2] / 1e9:.2f} GB"
+        for n, one in zip(sizes, found, strict=True)
+    )
+    return [
+        row(f"in parts, {sizes[-1]:.0e} rows: peak memory, GB", peak / 1e9, 4.0,
+            f"{processor:.0f} s of processor, {wall:.0f} s on the clock, one fresh process"),
+        row("in parts: growth exponent of time", exponent(sizes, found[:, 1]), 1.1, growth),
+        row(f"in parts, {prompts:.0e} prompts of 3 policies: peak memory, GB", many[2] / 1e9, 4.0,
+            f"{many[1]:.0f} s of processor, {many[0]:.0f} s on the clock"),
+        row(f"in parts, {EQUAL_AT:.0e} rows: largest gap to memory",
+            largest_gap(EQUAL_AT), 1e-12),
+    ]  # fmt: skip
 
 
 if __name__ == "__main__":

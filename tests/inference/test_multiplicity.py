@@ -61,6 +61,17 @@ def test_max_t_lies_between_one_test_and_bonferroni_and_uses_correlation() -> No
     assert independent == pytest.approx(sidak, rel=0.01)
 
 
+def test_rounding_of_a_covariance_does_not_change_the_draws() -> None:
+    rng = np.random.default_rng(5)
+    influence = rng.normal(size=(300, 4)) @ rng.normal(size=(4, 4))
+    covariance = influence.T @ influence
+    found = {
+        max_t_critical_value(factor * covariance, 40.0, level=0.95, n_draws=2_000, seed=0)
+        for factor in (1.0, 3.0, 0.1, 0.7, 1.3)
+    }
+    assert max(found) - min(found) < 1e-12
+
+
 def test_simultaneous_intervals_cover_all_differences_at_once() -> None:
     rng = np.random.default_rng(2)
     hits = 0

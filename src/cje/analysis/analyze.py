@@ -177,13 +177,15 @@ def analyze_dataset(
     }
     joined = {"labels": labels, "on": on}
     check_choice("engine", engine, ENGINES)
-    others = [name for name, given in (("logged_data", logged_data),
-                                       ("calibration_data", calibration_data))
-              if given is not None]  # fmt: skip
-    fresh = _fresh(
-        fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined}, estimator,
-        streaming_of(engine, estimator, columns, others),
-    )  # fmt: skip
+    whole = {
+        "logged_data": logged_data is not None,
+        "calibration_data": calibration_data is not None,
+        "covariates": auto,
+        "by": bool(columns),
+    }
+    streaming = streaming_of(engine, estimator, whole)
+    everything = {**reading, **joined}
+    fresh = _fresh(fresh_draws_data, fresh_draws_dir, columns, everything, estimator, streaming)
     # Logged rows that only teach the calibration need no subgroup column.
     off_policy = fresh is None or (
         estimator != "auto" and find_estimator(estimator).needs != "fresh"
@@ -221,10 +223,8 @@ def analyze_dataset(
     except NotStreamed as error:
         if engine != "auto" or not isinstance(fresh, StreamedRows):
             raise
-        fresh = _fresh(
-            fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined}, estimator,
-            in_memory_after(error),
-        )  # fmt: skip
+        streaming = in_memory_after(error)
+        fresh = _fresh(fresh_draws_data, fresh_draws_dir, columns, everything, estimator, streaming)
         inputs = replace(inputs, fresh=fresh)
         result = _run(entry, inputs, options, columns)
     base, how = choose_baseline(result.policies, baseline)
@@ -261,6 +261,8 @@ def analyze_dataset(
 def _with_judge_card(result: EstimationResult, inputs: _Inputs, seed: int) -> EstimationResult:
     """The result with the judge's card, where the rows have labels enough for one."""
     data = inputs.fresh if inputs.fresh is not None else inputs.logged
+    if isinstance(data, StreamedRows):
+        return result.with_(metadata={"judge_card": "left out: it needs all rows in memory"})
     if not isinstance(data, Dataset) or not has_card(data):
         return result
     cards = judge_report(data, level=result.level, seed=seed)
@@ -300,6 +302,7 @@ def _run(
     estimator = build(inputs.fresh, inputs.logged)
     result: EstimationResult = estimator.fit_and_estimate()
     if columns:
+        assert not isinstance(inputs.fresh, StreamedRows)  # `by` prevents reading in parts
         parts = subgroup_results(estimator, build, inputs.fresh, inputs.logged, columns)
         result = result.with_(subgroups=parts)
     return result
@@ -385,6 +388,7 @@ def _fresh(
         raise CJEError("give fresh_draws_data or fresh_draws_dir, not both")
     source = data if folder is None else folder
     if isinstance(source, StreamedRows):
+        streaming.check(reading)
         return source
     if source is not None and not isinstance(source, Dataset | Comparisons):
         source = as_table(source)

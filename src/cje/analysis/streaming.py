@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,17 @@ class Streaming:
             source.notes.append(_note(error))
             return None
 
+    def check(self, reading: Mapping[str, Any]) -> None:
+        """Raise NotStreamed where the analysis uses what needs all rows in memory."""
+        given = [name for name in _OF_READING if reading.get(name) not in (None, False, (), {})]
+        against = (*self.against, *given)
+        if against:
+            raise NotStreamed(
+                "the analysis uses what needs all rows in memory",
+                value=", ".join(against),
+                hint="leave these out, or leave the engine to be chosen",
+            )
+
     def _wanted(self, source: Any) -> bool:
         return self.engine == "streaming" or announced_rows(source) >= STREAM_FROM
 
@@ -62,25 +73,17 @@ class Streaming:
                 value=type(source).__name__,
                 hint="give its path",
             )
-        given = [name for name in _OF_READING if reading.get(name) not in (None, False, (), {})]
-        against = (*self.against, *given)
-        if against:
-            raise NotStreamed(
-                "the analysis uses what needs all rows in memory",
-                value=", ".join(against),
-                hint="leave these out, or leave the engine to be chosen",
-            )
+        self.check(reading)
         names = ("fields", "judge_scale", "oracle_scale", "repeats")
         return read_streamed(source, **{name: reading[name] for name in names})
 
 
-def streaming_of(
-    engine: str, estimator: str, groups: Sequence[str], others: Sequence[str]
-) -> Streaming:
-    """How the fresh draws of an analysis may be read."""
-    against = [*others]
-    if groups:
-        against.append("by")
+def streaming_of(engine: str, estimator: str, whole: Mapping[str, bool]) -> Streaming:
+    """How the fresh draws of an analysis may be read.
+
+    `whole` says which arguments were given that need all rows in memory.
+    """
+    against = [name for name, given in whole.items() if given]
     if estimator not in ("auto", "direct"):
         against.append(f"the estimator {estimator}")
     return Streaming(engine, tuple(against))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -120,6 +120,13 @@ def analyze(
         int | None,
         typer.Option(help="With --anytime: labels at which the intervals are narrowest (500)."),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="memory; streaming: one Parquet file in parts, in a few GB however many rows; "
+            "auto: in parts from 20 million rows on, where possible."
+        ),
+    ] = "auto",
     report: Annotated[
         Path | None,
         typer.Option(help="Write a report: one page that needs no network (.html), or a .pdf."),
@@ -168,6 +175,7 @@ def analyze(
         estimator_options=_options(same_as_logging=same_as_logging, raters=raters),
         anytime=anytime,
         planned_labels=planned_labels,
+        engine=cast(Any, engine),
     )
     if as_json:
         say(result.to_json(influence=False))

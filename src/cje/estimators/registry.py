@@ -13,6 +13,7 @@ from cje.results.estimator_names import DESCRIPTIONS
 
 if TYPE_CHECKING:
     from cje.data import Dataset, PrecomputedSampler
+    from cje.data.streaming import StreamedRows
 
 __all__ = ["REGISTRY", "EstimatorEntry", "find_estimator"]
 
@@ -46,7 +47,7 @@ class EstimatorEntry:
 
     def build(
         self,
-        fresh: Dataset | Comparisons | None = None,
+        fresh: Dataset | StreamedRows | Comparisons | None = None,
         logged: Dataset | PrecomputedSampler | None = None,
         **options: Any,
     ) -> Any:

@@ -56,7 +56,7 @@ class PowerSums:
 
     def _over(self, size: FloatArray) -> FloatArray:
         share = self.size / np.where(size > 0, size, 1.0)
-        return self.sums * np.stack([share**p for p in POWERS])
+        return np.asarray(self.sums * np.stack([share**p for p in POWERS]))
 
     def scaled(self, factor: FloatArray) -> PowerSums:
         """Of ``factor * column``; the sums are relative, so that only odd powers see the sign."""
@@ -70,7 +70,7 @@ class PowerSums:
     @property
     def squares(self) -> FloatArray:
         """(K,) sums of squares of the columns themselves."""
-        return self.size**2 * self.sums[0]
+        return np.asarray(self.size**2 * self.sums[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,10 @@ def max_t_critical_value(
     keep = se > 0.0
     if not keep.any():
         return 0.0
-    root = _root(covariance[np.ix_(keep, keep)] / np.outer(se[keep], se[keep]))
+    correlation = covariance[np.ix_(keep, keep)] / np.outer(se[keep], se[keep])
+    # exactly one: otherwise the last bit of a variance decides the first pivot, hence the draws
+    np.fill_diagonal(correlation, 1.0)
+    root = _root(correlation)
     largest = np.abs(rng.standard_normal((n_draws, root.shape[1])) @ root.T).max(axis=1)
     return float(np.quantile(_studentised(largest, df, rng), level))
 

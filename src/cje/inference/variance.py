@@ -127,7 +127,8 @@ class ComponentVariance:
         around zero as wide as the estimate itself.
         """
         _, third, _, noise = self._powers.sums
-        return self.skewness * third**2 / np.where(noise > 0, third**2 + noise, 1.0)
+        shrunk = third**2 / np.where(noise > 0, third**2 + noise, 1.0)
+        return np.asarray(self.skewness * shrunk)
 
     # ---- parts ----------------------------------------------------------------------------------
 

@@ -334,7 +334,8 @@ class EstimationResult:
     def to_json(self, path: str | Path | None = None, *, influence: bool = True) -> str:
         """Versioned JSON; written to `path` where given.
 
-        ``influence=False`` leaves the influence matrix out: smaller. Loaded again, such a result
+        ``influence=False`` leaves the influence matrix out (as do results of so many prompts that
+        they keep sums of it): smaller. Loaded again, such a result
         gives the numbers it was saved with (its table, paired differences, best policy, findings,
         report), and refuses what would need the matrix: another level, another margin. Its
         `influence` then has values and covariance only.

@@ -43,7 +43,8 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overflow
 
 def dumps(result: EstimationResult, *, influence: bool = True) -> str:
     """The result as JSON text; NaN and infinity are refused, never written."""
-    whole = influence and result.kept is None  # what was loaded without it has none to give
+    # what was loaded without it, or keeps sums of clusters, has none to give
+    whole = influence and result.kept is None and not result.influence.is_folded
     content = {"format": FORMAT, "version": VERSION, **_result_dict(result, whole)}
     try:
         return json.dumps(content, allow_nan=False, indent=1, default=_plain)

@@ -18,6 +18,7 @@ from cje.data.field_names import may_be_cluster, may_be_length, may_be_time
 from cje.data.field_plan import Plan, Request
 from cje.data.fields import Leaf
 from cje.data.opening import open_file
+from cje.data.pair_layout import looks_pairwise
 from cje.data.parquet_footer import unpacked_size
 from cje.data.problems import BadRows, Origin, Piece
 from cje.data.reader import for_source, merged_notes, plan_source, without_policy
@@ -26,8 +27,9 @@ from cje.data.sources import Opened, Source
 from cje.data.streaming.rows import StreamedRows
 from cje.data.streaming.scan import NotStreamed, Scan, scan_parquet
 from cje.data.tables import ParquetTable
+from cje.data.wide import spread
 from cje.errors import CJEError
-from cje.kernels.arrays import IntArray
+from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["STREAM_FROM", "NotStreamed", "announced_rows", "read_streamed"]
 
@@ -78,11 +80,13 @@ def read_streamed(
     CJEError
         As in `cje.data.read`.
     """
-    source = _single(opened)
-    table = source.table
-    assert isinstance(table, ParquetTable)
-    leaves = table.unchecked_leaves()
+    source, table = _single(opened)
+    leaves = table.leaves()
     request = Request(fields=without_policy(fields, None))
+    if looks_pairwise({leaf.path[0] for leaf in leaves}, fields):
+        raise NotStreamed("comparisons of two responses are not read in parts", where=table.name)
+    if spread(source, request, None, _peek(table)) != [source]:
+        raise NotStreamed("versions side by side are not read in parts", where=table.name)
     plan = plan_source(leaves, for_source(request, source), table.name, _peek(table))
     _check_plan(plan, leaves, table)
     wishes = Wishes(
@@ -102,14 +106,25 @@ def read_streamed(
         raise
 
 
-def _single(opened: Opened) -> Source:
+class _LargeTable(ParquetTable):
+    """A Parquet file that need not fit into memory."""
+
+    def leaves(self) -> list[Leaf]:
+        return self.unchecked_leaves()
+
+
+def _single(opened: Opened) -> tuple[Source, _LargeTable]:
+    """The one Parquet file that was opened."""
     if len(opened.sources) != 1 or not isinstance(opened.sources[0].table, ParquetTable):
         raise NotStreamed(
             "only a single Parquet file can be read in parts",
             value=[source.table.name for source in opened.sources][:3],
             hint="write the rows to one Parquet file",
         )
-    return opened.sources[0]
+    given = opened.sources[0]
+    assert isinstance(given.table, ParquetTable)
+    table = _LargeTable(given.table.path, given.table.name)
+    return Source(table, given.policy, explicit=given.explicit), table
 
 
 def _check_plan(plan: Plan, leaves: list[Leaf], table: ParquetTable) -> None:
@@ -218,7 +233,7 @@ def _finished(
     data = Dataset.from_arrays(
         prompt_id=Codes.from_series(labelled["prompt"]),
         policy=Codes(labelled["policy"].to_numpy(), tuple(scan.policies)),
-        draw_idx=draws if wishes.number_repeats is False else None,
+        draw_idx=draws,
         judge_score=judge.to_unit(labelled["value"].to_numpy()),
         oracle_label=oracle.to_unit(labelled["label"].to_numpy()),
         judge_scale=judge,
@@ -257,7 +272,7 @@ def _represented(
     stands_for = np.ones(int(repeat.sum()), dtype=np.int64)
     stands_for[last] = counts - repeat + 1
 
-    def both(own: str, other: IntArray) -> Any:
+    def both(own: str, other: IntArray | FloatArray) -> Any:
         return np.concatenate([labelled[own].to_numpy(), np.repeat(other, repeat)])
 
     row = both("row", scan.first[policy, score])

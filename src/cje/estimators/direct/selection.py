@@ -151,6 +151,7 @@ def _findings(policy: str, check: SelectionCheck) -> list[Finding]:
 def _model_covariance(estimator: DirectEstimator, modelled: list[str]) -> FloatArray:
     """Delete-one-fold jackknife of the labels' correction over refits of the labelling model."""
     data = estimator.dataset
+    assert isinstance(data, Dataset)  # a file in parts is refused where labels were selected
     names = data.policy.compact().names
     labels = estimator.pool_.labels[: estimator.pool_.n_own]
     rows = np.flatnonzero(data.is_labelled)

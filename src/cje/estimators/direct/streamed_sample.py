@@ -267,7 +267,8 @@ class StreamedSample:
                 continue
             prompt, key, count = np.load(self.rows.scratch(number, "npy"))
             place = prompt.astype(np.int64) * k + policy_of[key]
-            sums = np.bincount(place, by_share.ravel()[key] / count, g * k)
+            sums: FloatArray = np.zeros(g * k)
+            sums += np.bincount(place, by_share.ravel()[key] / count, g * k)
             at = self._labels_of(number)
             local = (totals.label_prompt[at] - totals.starts[number]) * k
             sums += np.bincount(local + self.policies.codes[at], at_labels[at], g * k)
