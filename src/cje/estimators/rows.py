@@ -68,11 +68,13 @@ def draw_weights(data: Dataset, cells: Codes) -> FloatArray | None:
     if not data.draw_idx.any():
         return None
     pair = cells.codes * data.prompt_id.n_names + data.prompt_id.codes
-    _, inverse, counts = np.unique(pair, return_inverse=True, return_counts=True)
+    distinct, inverse, counts = np.unique(pair, return_inverse=True, return_counts=True)
     weight = 1.0 / counts[inverse]
     if weight.min() == weight.max():
         return None
-    return np.asarray(weight / np.bincount(cells.codes, weight)[cells.codes])
+    # as many as the weights of a cell add up to, without the rounding of their sum
+    prompts = np.bincount(distinct // data.prompt_id.n_names, minlength=cells.n_names)
+    return np.asarray(weight / prompts[cells.codes])
 
 
 def covariate_matrix(data: Dataset, names: Sequence[str]) -> FloatArray | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -145,13 +146,17 @@ class FoldedClusters:
         np.fill_diagonal(products, powers.squares)
         return FoldedClusters(self.n, products, np.eye(len(matrix)), powers)
 
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        """Place among `rows` of each combination, scaled to begin with one."""
+        return {_scaled_to_one(row)[0]: at for at, row in enumerate(self.rows)}
+
     def _find(self, row: FloatArray) -> tuple[int, float]:
         """The known combination that `row` is a multiple of, and the factor."""
-        for at, known in enumerate(self.rows):
-            first = int(np.argmax(known != 0))
-            factor = float(row[first] / known[first])
-            if np.array_equal(row, factor * known):
-                return at, factor
+        key, first = _scaled_to_one(row)
+        at = self._places.get(key)
+        if at is not None:
+            return at, first / _scaled_to_one(self.rows[at])[1]
         raise CJEError(
             "the clusters of this estimate are kept as sums: only single values and differences "
             "of two of them are known",
@@ -178,3 +183,9 @@ class FoldedClusters:
         return FoldedClusters(
             self.n, factor**2 * self.products, self.rows, self.powers.scaled(every)
         )
+
+
+def _scaled_to_one(row: FloatArray) -> tuple[bytes, float]:
+    """A combination over its first entry that is not zero, as a key, and that entry."""
+    first = float(row[int(np.argmax(row != 0))])
+    return (row / (first or 1.0) + 0.0).tobytes(), first

@@ -27,7 +27,7 @@ __all__ = ["MOST_SCORES", "NotStreamed", "Scan", "scan_parquet"]
 
 MOST_SCORES = 4_096
 """Distinct judge scores of a file that is read in parts: a count of each per policy is kept."""
-_MOST_POLICIES = 1_000
+_MOST_POLICIES = 100  # the differences of all pairs are kept as sums
 
 
 class NotStreamed(CJEError):

@@ -1,27 +1,25 @@
 """The rows of a file that is read in parts of whole prompts.
 
-The first pass over the parts takes what needs no prediction: the weight of each row (a prompt
-counts once, however many draws it has), summed by policy and distinct score, and the gaps between
-labelled rows and all rows. The second turns the fitted values of the distinct scores into the
-influence of every prompt. Between the passes everything is as for a data set in memory.
+`first_pass` takes what needs no prediction. The second pass over the parts turns the fitted values
+of the distinct scores into the influence of every prompt. Between the passes everything is as for a
+data set in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import polars as pl
 
 from cje.data.codes import Codes, Strings
 from cje.data.dataset import Dataset
-from cje.data.streaming import NotStreamed, Part, StreamedRows
+from cje.data.streaming import NotStreamed, StreamedRows
 from cje.diagnostics.label_choice import random_gap, score_gap_findings
-from cje.diagnostics.labelling import GapSums, LabellingTest, mid_rank, rank_test
+from cje.diagnostics.labelling import LabellingTest, mid_rank, rank_test
 from cje.diagnostics.selection import SelectionCheck, can_check, dependences
 from cje.estimators.direct.cells import Cell, CellRows, Scores
+from cje.estimators.direct.first_pass import Totals, first_pass
 from cje.estimators.direct.sample import PromptCounts, Sample
 from cje.estimators.direct.selection import place_findings
 from cje.findings import Finding
@@ -35,45 +33,8 @@ __all__ = ["StreamedSample"]
 _MOST_KEPT = 16_000_000
 """Entries of an influence matrix that is kept whole (128 MB); beyond, prompts without labels are
 folded into the sums that intervals need."""
-_FOLDED_AT_ONCE = 65_536
-
-
-@dataclass(frozen=True)
-class _Totals:
-    """What the first pass finds; shares are 1 over the rows of a policy and prompt.
-
-    Attributes
-    ----------
-    prompts : array (K,)
-        Prompts of each policy.
-    shared : int
-        Prompts that every policy has.
-    share, square : array (K, D)
-        Sums over the rows without a label, by policy and score.
-    label_share, label_place, label_prompt : array (m,)
-        Of each labelled row: its share, its place in its policy's rows on 0-1, and its prompt,
-        numbered through the parts.
-    starts : array (parts + 1,)
-        First prompt of each part.
-    gaps : list of dict
-        For each policy the sums of the gap in ranks, scores and places.
-    first_rows : array (G,)
-        First row of each prompt in the file.
-    names : Series, optional
-        Names of the prompts, where they are few enough to be kept.
-    """
-
-    prompts: IntArray
-    shared: int
-    share: FloatArray
-    square: FloatArray
-    label_share: FloatArray
-    label_place: FloatArray
-    label_prompt: IntArray
-    starts: IntArray
-    gaps: list[dict[str, GapSums]]
-    first_rows: IntArray
-    names: pl.Series | None
+_FOLDED_AT_ONCE = 4_000_000
+"""Entries of the differences of all policies that are folded at a time (32 MB)."""
 
 
 class StreamedSample:
@@ -97,79 +58,9 @@ class StreamedSample:
         k, d = self.rows.counts.shape
         return int(k), int(d)
 
-    # ---- first pass -----------------------------------------------------------------------------
-
     @cached_property
-    def _totals(self) -> _Totals:
-        (k, d), m = self._shape, len(self.data)
-        prompts, shared = np.zeros(k, dtype=np.int64), 0
-        share, square = np.zeros((k, d)), np.zeros((k, d))
-        label_share, label_place = np.zeros(m), np.zeros(m)
-        label_prompt = np.zeros(m, dtype=np.int64)
-        gaps: list[dict[str, GapSums]] = [{} for _ in range(k)]
-        starts, first_rows, names = [0], [], []
-        n_rows = self.rows.row_of_policy()
-        for number in range(self.rows.n_parts):
-            part = self.rows.part(number)
-            if part is None:
-                starts.append(starts[-1])
-                continue
-            g = part.prompt.n_names
-            pair = part.policy * g + part.prompt.codes
-            counts = np.bincount(pair, minlength=k * g)
-            seen = counts.reshape(k, g) > 0
-            prompts += seen.sum(axis=1)
-            shared += int(seen.all(axis=0).sum())
-            count = counts[pair]
-            own = 1.0 / count
-            free, key = ~part.labelled, part.policy * d + part.score
-            share += np.bincount(key[free], own[free], k * d).reshape(k, d)
-            square += np.bincount(key[free], own[free] ** 2, k * d).reshape(k, d)
-            place = (part.place + 0.5) / n_rows[part.policy]
-            at = np.searchsorted(self.rows.labelled_rows, part.row[part.labelled])
-            label_share[at], label_place[at] = own[part.labelled], place[part.labelled]
-            label_prompt[at] = starts[-1] + part.prompt.codes[part.labelled]
-            self._add_gaps(gaps, part, place)
-            self._keep(number, part.prompt.codes[free], key[free], count[free])
-            first = np.empty(g, dtype=np.int64)
-            first[part.prompt.codes[::-1]] = part.row[::-1]
-            first_rows.append(first)
-            starts.append(starts[-1] + g)
-            if starts[-1] * k <= self._most_kept:
-                names.append(part.prompt.vocabulary.to_series())
-            else:
-                first_rows, names = [], []
-            self.rows.forget(number)
-        whole = starts[-1] * k <= self._most_kept
-        return _Totals(
-            prompts, shared, share, square, label_share, label_place, label_prompt,
-            np.array(starts), gaps,
-            np.concatenate(first_rows) if whole else np.zeros(0, dtype=np.int64),
-            pl.concat(names) if whole else None,
-        )  # fmt: skip
-
-    def _add_gaps(self, gaps: list[dict[str, GapSums]], part: Part, place: FloatArray) -> None:
-        """Add the part's prompts to the gaps of every policy with rows labelled and not."""
-        for k, found in enumerate(gaps):
-            counts = self.rows.counts[k]
-            n, labels = int(counts.sum()), int(np.count_nonzero(self.policies.codes == k))
-            mine = np.flatnonzero(part.policy == k)
-            if not 0 < labels < n or not len(mine):
-                continue
-            scores, prompts = self.rows.scores, part.prompt.codes[mine]
-            values = {
-                "rank": (mid_rank(counts)[part.score[mine]], (n + 1.0) / 2.0),
-                "score": (scores[part.score[mine]], float(scores @ counts) / n),
-                "place": (place[mine], 0.5),
-            }
-            for name, (value, pivot) in values.items():
-                sums = GapSums.of(value, part.labelled[mine], prompts, pivot)
-                found[name] = found[name] + sums if name in found else sums
-
-    def _keep(self, number: int, prompt: IntArray, key: IntArray, count: IntArray) -> None:
-        """Leave the rows without a label for the second pass, as integers."""
-        rows = np.stack([prompt, key, count]).astype(np.int32)
-        np.save(self.rows.scratch(number, "npy"), rows)
+    def _totals(self) -> Totals:
+        return first_pass(self.rows, self._most_kept)
 
     # ---- clusters -------------------------------------------------------------------------------
 
@@ -241,9 +132,9 @@ class StreamedSample:
             out[codes.codes[at]] = part[local]
             rest = np.ones(len(part), dtype=bool)
             rest[local] = False
-            free = part[rest]
-            for start in range(0, len(free), _FOLDED_AT_ONCE):
-                folded = folded + FoldedClusters.of(free[start : start + _FOLDED_AT_ONCE])
+            free, step = part[rest], max(_FOLDED_AT_ONCE // len(folded.rows), 1)
+            for start in range(0, len(free), step):
+                folded = folded + FoldedClusters.of(free[start : start + step])
         return out, folded
 
     def _labels_of(self, number: int) -> IntArray:
