@@ -23,17 +23,18 @@ def convert(
 
     Example: cje convert prod.csv cand.csv all.parquet
     """
-    from cje.data import read
+    from cje.analysis.inputs import read_source
     from cje.data.export import write_table
 
     if len(files) < 2:
         raise typer.BadParameter("name the files to read and the file to write")
-    data = read(
+    data = read_source(
         given_source(files[:-1]),
         text=True,
         require=(),
         min_rows=1,
         **reading,
     )
+    assert data is not None
     write_table(data, Path(files[-1]))
     say(data.summary())

@@ -47,7 +47,7 @@ def resume(
     settings = _load(config, limit, executor)
     if not (settings.work_dir / "store.sqlite").is_file():
         raise CJEError(
-            "no run to resume in this work folder",
+            "nothing to resume in this work folder",
             where=str(settings.work_dir),
             hint="start with `cje run`",
         )
@@ -108,9 +108,9 @@ def _over_budget(settings: Any, plan: Any) -> list[str]:
     caps = settings.budget
     found = []
     if caps.max_calls is not None and plan.todo > caps.max_calls:
-        found.append(f"note: {plan.todo} planned calls exceed budget.max_calls {caps.max_calls}")
+        found.append(f"note: {plan.todo} calls are planned, budget.max_calls is {caps.max_calls}")
     if caps.max_cost is not None and plan.cost > caps.max_cost:
         found.append(
-            f"note: the expected cost {plan.cost:.4f} exceeds budget.max_cost {caps.max_cost}"
+            f"note: the expected cost is {plan.cost:.4f}, budget.max_cost is {caps.max_cost}"
         )
     return found

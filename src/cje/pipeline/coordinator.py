@@ -10,32 +10,22 @@ import asyncio
 import json
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager
 from itertools import count, islice
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
-import polars as pl
+from typing import Any
 
 from cje.errors import CJEError
 from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.findings import Finding
-from cje.pipeline.chunks import Chunk, RowStream, find_chunk, read_frame, write_chunk, write_frame
+from cje.pipeline.chunks import Chunk, RowStream, write_chunk
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.disk import disk_error, remove_leftovers, write_atomically
-from cje.pipeline.events import EventLog
+from cje.pipeline.disk import write_atomically
 from cje.pipeline.hashing import fingerprint
-from cje.pipeline.local import LocalExecutor
-from cje.pipeline.lock import WorkFolderLock
-from cje.pipeline.manifest import Manifest
 from cje.pipeline.preflight import require_servers
-from cje.pipeline.progress import Moment, NoProgress, Reporter
-from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
+from cje.pipeline.stage_runner import StageRunner
+from cje.pipeline.stages.base import schema_after
 from cje.pipeline.stages.calibration import (
     calibrated_rewards,
     calibration_fingerprint,
@@ -60,23 +50,11 @@ from cje.pipeline.stages.pairs import (
 )
 from cje.pipeline.stages.pairwise import estimate_pairwise, write_comparisons_to_label
 from cje.pipeline.stages.target_policy import TeacherForcing, validate_target_policy_computation
-from cje.pipeline.store import CallStore
 
 __all__ = ["CJEPipeline"]
 
-T = TypeVar("T")
-EVENT_SECONDS = 10.0
 
-
-class Executor(Protocol):
-    """Runs the calls of a stage somewhere."""
-
-    def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]: ...
-    def stop(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class CJEPipeline:
+class CJEPipeline(StageRunner):
     """From contexts to estimates, resumable at any point.
 
     Parameters
@@ -92,14 +70,6 @@ class CJEPipeline:
     >>> result = CJEPipeline(load_config("config.yaml")).run()        # doctest: +SKIP
     >>> print(result.summary())                                       # doctest: +SKIP
     """
-
-    def __init__(self, config: PipelineConfig, *, reporter: Reporter | None = None) -> None:
-        self.config = config
-        self.work_dir = Path(config.work_dir)
-        self._reporter = reporter or NoProgress()
-        self._last_event = time.monotonic()
-        self._executor: Executor | None = None
-        self._stopped = False
 
     def run(self) -> PipelineResult:
         """Run all stages; what an earlier run finished is kept, not repeated."""
@@ -336,128 +306,3 @@ class CJEPipeline:
     def _run_name(self, dataset: RowStream) -> str:
         """Fingerprint of everything that decides the result."""
         return fingerprint(self._manifest.settings, [chunk.sha256 for chunk in dataset.chunks])
-
-    # -- running a stage ---------------------------------------------------------------------
-
-    def _run_stage(self, name: str, stage: Callable[..., T], *arguments: Any) -> T:
-        """Run one stage: progress, events, time; errors carry the stage's name."""
-        if self._stopped:
-            raise KeyboardInterrupt
-        total = len(arguments[0]) if arguments and isinstance(arguments[0], RowStream) else 0
-        began = time.monotonic()
-        self._reporter.start(name, total)
-        self._events.write("stage_started", stage=name, rows=total)
-        try:
-            made = stage(*arguments)
-        except BaseException as error:
-            self._events.write("stage_failed", stage=name, error=type(error).__name__)
-            raise
-        rows = len(made) if isinstance(made, RowStream) else total
-        errors = made.errors if isinstance(made, RowStream) else 0
-        self._events.write(
-            "stage_finished",
-            stage=name,
-            rows=rows,
-            errors=errors,
-            seconds=round(time.monotonic() - began, 3),
-        )
-        self._reporter.done(name, f"{rows} rows, {errors} errors")
-        return made
-
-    def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:
-        assert self._executor is not None  # made once the servers were checked
-        chunks = self._executor.run_stage(stage, rows)
-        return self._finished(stage.name, stage.fingerprint, chunks, label)
-
-    def _called(self, stage: CallStage, label: str) -> Callable[[RowStream], RowStream]:
-        return lambda rows: self._call_stage(stage, rows, label)
-
-    def _column_stage(
-        self,
-        stage: str,
-        name: str,
-        rows: RowStream,
-        columns: Callable[[], dict[str, Any]],
-        label: str | None = None,
-    ) -> RowStream:
-        """A stage that adds whole columns, computed from all rows at once, to each chunk."""
-        names = [chunk_name(name, source) for source in rows.chunks]
-        chunks = [find_chunk(self.work_dir, self._store, stage, each) for each in names]
-        if not all(chunks):
-            added = {column: np.asarray(values) for column, values in columns().items()}
-            start = 0
-            for index, source in enumerate(rows.chunks):
-                part = {k: v[start : start + source.rows] for k, v in added.items()}
-                start += source.rows
-                frame = read_frame(self.work_dir, source.stage, source.name, sha256=source.sha256)
-                chunks[index] = write_frame(
-                    self.work_dir, self._store, stage, names[index], _with(frame, part, stage)
-                )
-        return self._finished(
-            stage, name, tuple(chunk for chunk in chunks if chunk is not None), label
-        )
-
-    def _finished(
-        self, stage: str, name: str, chunks: tuple[Chunk, ...], label: str | None = None
-    ) -> RowStream:
-        rows = RowStream(self.work_dir, stage, chunks)
-        self._manifest.stage(label or stage, name, rows)
-        return rows
-
-    # -- opening the work folder ---------------------------------------------------------------
-
-    @contextmanager
-    def _opened(self) -> Iterator[None]:
-        """The lock, the store and the log, for the length of a run."""
-        with WorkFolderLock(self.work_dir):
-            self._store = CallStore(
-                self.work_dir / "store.sqlite", durability=self.config.durability
-            )
-            self._findings: list[Finding] = []
-            with _closing(self._store.close):
-                with disk_error(self.work_dir):
-                    remove_leftovers(self.work_dir)
-                    self._manifest = Manifest(self.work_dir, self.config)
-                    self._events = EventLog(self.work_dir / "events.jsonl")
-                with _closing(self._reporter.close, self._events.close, self._close_executor):
-                    yield
-
-    def _close_executor(self) -> None:
-        if self._executor is not None:
-            self._executor.close()
-            self._executor = None
-
-    def _make_executor(self) -> Executor:
-        arguments = (self.config, self.work_dir, self._store, self._report, self._reporter.note)
-        if self.config.executor == "ray":
-            from cje.pipeline.ray_executor import RayExecutor
-
-            return RayExecutor(*arguments)
-        return LocalExecutor(*arguments)
-
-    def _report(self, stage: str, moment: Moment) -> None:
-        self._reporter.update(stage, moment)
-        now = time.monotonic()
-        if now - self._last_event >= EVENT_SECONDS:
-            self._last_event = now
-            self._events.write("progress", stage=stage, **asdict(moment))
-
-
-@contextmanager
-def _closing(*closers: Callable[[], None]) -> Iterator[None]:
-    """Call each closer at the end, the last first, whatever happened in between."""
-    with ExitStack() as stack:
-        for closer in closers:
-            stack.callback(closer)
-        yield
-
-
-def _with(frame: pl.DataFrame, columns: dict[str, Any], stage: str) -> pl.DataFrame:
-    """`frame` with columns added, in the stage's own order; NaN is written as null."""
-    schema = schema_after(stage)
-    added = [pl.Series(name, values).fill_nan(None) if values.dtype.kind == "f"
-             else pl.Series(name, values) for name, values in columns.items()]  # fmt: skip
-    absent = [pl.lit(None).alias(n) for n in schema if n not in frame.columns and n not in columns]
-    return frame.with_columns(*added, *absent).select(
-        pl.col(name).cast(kind) for name, kind in schema.items()
-    )
