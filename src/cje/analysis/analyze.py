@@ -63,7 +63,7 @@ def analyze_dataset(
     judge_card: bool = False,
     transport_margin: float | None = None,
 ) -> EstimationResult:
-    """Each policy's value, paired differences, honest intervals, and what the data cannot support.
+    """Estimate each policy's value and paired differences; report what the data cannot support.
 
     Parameters
     ----------
@@ -79,22 +79,22 @@ def analyze_dataset(
         A name from `cje.estimators.REGISTRY`. ``"auto"``: ``direct`` with fresh draws (``naive``
         where nothing is labelled), ``pairwise`` with comparisons of two responses per row (or the
         answers of ``cje label --pairs``), ``calibrated-ips`` with logged data alone, and ``tr-cpo``
-        with both where only logged rows are labelled and the log has the log-probs of every
-        version: their weights then do what the versions' own labels would.
+        with both if only logged rows are labelled and the log has the log-probs of every version:
+        the importance weights then replace labels of the versions themselves.
     by : str or sequence of str
         Subgroup columns to answer within. ``result.subgroups[column]`` has jointly valid intervals
         for every policy and level, and paired differences within each level.
     baseline : str, optional
-        What the others are compared with; tables begin with it. By default the version whose name
-        says so (``prod``, ``baseline``, ...), otherwise the first one; the result states which.
+        Version that the others are compared with; tables begin with it. By default the version with
+        such a name (``prod``, ``baseline``, ...), otherwise the first one; the result states which.
     margin : float, optional
         Non-inferiority margin, on the label's scale, that `compare_policies` tests against.
     win_rate_against : str, optional
         The judge was comparative: scores and labels are 1 where the response beat this
         opponent's, 0 where it lost, 1/2 for a tie. Values are then win rates.
     covariates : sequence of str, or "auto"
-        Columns, such as the response length, that help to predict the label. ``"auto"`` (the direct
-        estimator) uses length and format of the responses where they help. Of comparisons:
+        Columns, such as the response length, that help to predict the label. ``"auto"`` (direct
+        estimator only) uses length and format of the responses where they help. For comparisons:
         differences in style (``length``, ``markdown``) to control for.
     text_model : path, optional
         A folder with a model2vec model (extra ``text``): ``covariates="auto"`` then also tries what
@@ -115,12 +115,12 @@ def analyze_dataset(
     planned_labels : int, optional
         Labels at which the anytime intervals should be narrowest (500 by default).
     judge_card : bool
-        Measure the judge, too (`cje.analysis.judge_report`), where there are labels enough: the
-        report then has that section, and ``result.diagnostics["judge_card"]`` the numbers.
+        Also measure the judge (`cje.analysis.judge_report`) if there are enough labels: the report
+        then has a section on it, and ``result.diagnostics["judge_card"]`` has the numbers.
     transport_margin : float, optional
-        Largest difference of no importance, on the label's scale, between a version's own labels
-        and a calibration learnt from the others; the transport audits are graded against it. Of
-        the direct estimator only.
+        Largest acceptable difference, on the label's scale, between a version's own labels and a
+        calibration learnt from the others; the transport audits are graded against it. Direct
+        estimator only.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def _described(
 
 
 def _with_judge_card(result: EstimationResult, inputs: Inputs, seed: int) -> EstimationResult:
-    """The result with the judge's card, where the rows have labels enough for one."""
+    """Add the judge card to the result if the rows have enough labels for one."""
     data = inputs.fresh if inputs.fresh is not None else inputs.logged
     if not isinstance(data, Dataset) or not has_card(data):
         return result
@@ -250,7 +250,7 @@ def _with_judge_card(result: EstimationResult, inputs: Inputs, seed: int) -> Est
 def _with_labelling(
     result: EstimationResult, inputs: Inputs, anytime: bool, planned: int | None
 ) -> EstimationResult:
-    """What only a study in progress has: skipped rows, and intervals for looking often."""
+    """Add findings about rows that raters skipped, and anytime intervals if asked for."""
     kept = {} if inputs.fresh is None else inputs.fresh.metadata
     if "label_skips" in kept:
         found = skip_findings(result, kept["label_skips"], kept["label_counts"])
@@ -326,7 +326,7 @@ def _choose(name: str, inputs: Inputs) -> EstimatorEntry:
 
 
 def _automatic(inputs: Inputs) -> str:
-    """The estimator that assumes least of what the data can replace."""
+    """The estimator with the weakest assumptions among those that the data support."""
     fresh, logged = inputs.fresh, inputs.logged
     if fresh is None:
         return "calibrated-ips"

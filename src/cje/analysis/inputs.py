@@ -14,7 +14,7 @@ __all__ = ["as_table", "read_source"]
 
 
 def read_source(source: Any, **reading: Any) -> Dataset | None:
-    """Whatever was given as a `Dataset`; None stays None."""
+    """Read any accepted source as a `Dataset`; None stays None."""
     if source is None or (isinstance(source, Dataset) and reading.get("labels") is None):
         return source
     from cje.data.label_store import attach_labels, is_label_store, read_label_store
@@ -22,7 +22,7 @@ def read_source(source: Any, **reading: Any) -> Dataset | None:
 
     if is_label_store(reading.get("labels")):
         stored, path = read_label_store(reading["labels"]), str(reading["labels"])
-        # A labels file says itself which rows its labels belong to, and on which scale they are.
+        # A labels file records the rows and the scale of its labels.
         plain = reading | {"labels": None, "on": None}
         data = read_source(source, **plain)
         assert data is not None
@@ -44,7 +44,7 @@ def read_source(source: Any, **reading: Any) -> Dataset | None:
 
 
 def as_table(source: Any) -> Any:
-    """A dict of columns as a frame; anything else as it is."""
+    """Convert a dict of columns to a frame; return anything else unchanged."""
     if isinstance(source, Mapping) and _is_dict_of_columns(source):
         return _frame_of(source)
     return source
@@ -70,7 +70,7 @@ def _label_table(labels: Any, reading: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_dict_of_columns(source: Mapping[Any, Any]) -> bool:
-    """Lists of cells, arrays or series; otherwise it is rows, a frame or a path for each policy."""
+    """Whether the values are lists of cells, arrays or series, and not one source per policy."""
     values = list(source.values())
     lists = [v for v in values if isinstance(v, Sequence) and not isinstance(v, str | bytes)]
     arrays = [v for v in values if len(getattr(v, "shape", ())) == 1]

@@ -116,7 +116,7 @@ def _fresh(
 
 
 def _logged(source: Any, groups: list[str], reading: dict[str, Any]) -> Dataset | None:
-    """Logged rows with the lengths that the weights are checked against; a `Dataset` as it is."""
+    """Logged rows with the lengths for the checks of the weights; a `Dataset` stays as it is."""
     if source is None or isinstance(source, Dataset | Mapping):
         return read_source(source, groups=groups, **reading)
     opened = open_sources(source, None, reading["sheet"], skip_bad_rows=reading["skip_bad_rows"])
@@ -124,7 +124,7 @@ def _logged(source: Any, groups: list[str], reading: dict[str, Any]) -> Dataset 
 
 
 def _named(fields: Mapping[str, Any] | None) -> set[str]:
-    """The columns that the caller gave a role."""
+    """Columns to which the caller gave a role."""
     columns: set[str] = set()
     for given in (fields or {}).values():
         several = given.values() if isinstance(given, Mapping) else given
@@ -133,13 +133,13 @@ def _named(fields: Mapping[str, Any] | None) -> set[str]:
 
 
 def _shared(opened: Opened, columns: Callable[[Any], list[str]]) -> list[str]:
-    """The columns that every source has among those found in it."""
+    """Columns that `columns` finds in every source."""
     names = [set(columns(part)) for part in opened.sources]
     return sorted(set.intersection(*names)) if names else []
 
 
 def _watched(opened: Opened, reading: dict[str, Any]) -> dict[str, Any]:
-    """Keep the lengths and times that the labelling and the weights are checked against, too."""
+    """Add the lengths and times that labelling and weights are checked against."""
     taken = {*reading["covariates"], *_named(reading["fields"])}
     extra = [name for name in _shared(opened, factor_columns) if name not in taken]
     return reading | {"covariates": (*reading["covariates"], *extra)}

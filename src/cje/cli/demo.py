@@ -68,7 +68,7 @@ def _answer(console: Console, question: Question, out: Path) -> None:
         table.add_row(safe(name), f"{score:.2f}", f"{value:.2f}", limits, f"{truth:.2f}")
     console.print(table)
     order = sorted(question.naive, key=lambda name: -question.naive[name])
-    console.print(f"The judge alone ranks {' > '.join(map(safe, order))}: it prefers long answers.")
+    console.print(f"The judge alone says {' > '.join(map(safe, order))}: it prefers long answers.")
     for line in headline(question.result):
         console.print(safe(line), style="bold")
     console.print(f"To repeat it: cje analyze {out / 'evals.csv'} --baseline prod\n")

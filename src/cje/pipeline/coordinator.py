@@ -1,7 +1,7 @@
-"""`CJEPipeline`: order, store, retries, progress. The stages themselves are pure.
+"""`CJEPipeline`: the order of the stages. The stages themselves are pure.
 
-Each stage is a method that takes the rows of the one before it, so teacher forcing cannot be left
-out: the estimation stage accepts only what the target-policy stage made.
+Each stage is a method that takes the rows of the stage before it, so teacher forcing cannot be left
+out: the estimation stage accepts only rows of the target-policy stage.
 """
 
 from __future__ import annotations
@@ -72,18 +72,18 @@ class CJEPipeline(StageRunner):
     """
 
     def run(self) -> PipelineResult:
-        """Run all stages; what an earlier run finished is kept, not repeated."""
+        """Run all stages; finished work of an earlier run is reused."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return self._run()
-        # Inside a notebook's event loop: the run gets a thread, and a loop, of its own.
+        # Inside a notebook's event loop the run gets its own thread and loop.
         with ThreadPoolExecutor(1) as thread, self._interruptible():
             return thread.submit(self._run).result()
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Let Ctrl-C stop the run although its work is done in another thread."""
+        """Let Ctrl-C stop the run although it works in another thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -120,7 +120,7 @@ class CJEPipeline(StageRunner):
             return self._run_stage("estimation", self._run_estimators, rows, fresh)
 
     def _run_direct(self) -> PipelineResult:
-        """Every policy writes, the judge scores, a slice of each policy's rows is labelled."""
+        """Every policy writes, the judge scores, and a slice of each policy's rows is labelled."""
         judged = {}
         for index, policy in enumerate(self.config.policies):
             part = self.config.for_policy(index)
@@ -138,7 +138,7 @@ class CJEPipeline(StageRunner):
         return self._run_stage("estimation", self._estimate_direct, judged)
 
     def _run_pairwise(self) -> PipelineResult:
-        """Every policy writes, the judge compares pairs, a slice of them is labelled."""
+        """Every policy writes, the judge compares pairs, and a slice of them is labelled."""
         written = {}
         for index, policy in enumerate(self.config.policies):
             part, label = self.config.for_policy(index), f"responses of {policy.name}"
@@ -179,7 +179,7 @@ class CJEPipeline(StageRunner):
         return self._write(estimate_pairwise(judged, self.config, self._findings))
 
     def _drawn(self, rows: RowStream) -> dict[str, Any]:
-        """The slice to label, and each row's probability of being in it."""
+        """The rows to label, and each row's probability of being drawn."""
         assert self.config.oracle_config is not None  # checked by the callers
         scores = rows.columns("judge_score")["judge_score"]
         drawn = draw_slice(self.config.oracle_config, scores, self.config.seed)
@@ -256,7 +256,7 @@ class CJEPipeline(StageRunner):
         return scored
 
     def _draw_fresh(self, rows: RowStream) -> dict[str, RowStream]:
-        """The targets' own judged responses to the same contexts, for doubly robust estimators."""
+        """Judged responses of the targets to the same contexts, for doubly robust estimators."""
         drawn = {}
         for policy in self.config.target_policies:
             config = self.config.for_fresh_draws(policy)
@@ -291,7 +291,7 @@ class CJEPipeline(StageRunner):
         return self._write(estimate(rows, self.config, self._findings, fresh, self._models))
 
     def _check_servers(self, rows: RowStream) -> None:
-        """Probe keys and servers once a run; a resumed run knows what the first one found."""
+        """Probe keys and servers once per run; a resumed run reads the recorded findings."""
         name = f"servers {self._run_name(rows)}"
         note = self._store.note(name)
         if note is None:
@@ -300,7 +300,7 @@ class CJEPipeline(StageRunner):
         else:
             found = [Finding.from_dict(data) for data in json.loads(note)]
         self._findings += [*found, *control_text_findings(rows, self.config)]
-        # Made now: its budget counts what the checks have spent.
+        # Created after the checks, so that its budget includes what they spent.
         self._executor = self._make_executor()
 
     def _run_name(self, dataset: RowStream) -> str:

@@ -31,7 +31,7 @@ _EVENT_SECONDS = 10.0
 
 
 class Executor(Protocol):
-    """Runs the calls of a stage somewhere."""
+    """Runs the calls of a stage."""
 
     def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]: ...
     def stop(self) -> None: ...
@@ -57,7 +57,7 @@ class StageRunner:
         self._stopped = False
 
     def _run_stage(self, name: str, stage: Callable[..., T], *arguments: Any) -> T:
-        """Run one stage: progress, events, time; errors carry the stage's name."""
+        """Run one stage, with progress, events and timing."""
         if self._stopped:
             raise KeyboardInterrupt
         total = len(arguments[0]) if arguments and isinstance(arguments[0], RowStream) else 0
@@ -82,7 +82,7 @@ class StageRunner:
         return made
 
     def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:
-        assert self._executor is not None  # made once the servers were checked
+        assert self._executor is not None  # created after the check of the servers
         chunks = self._executor.run_stage(stage, rows)
         return self._finished(stage.name, stage.fingerprint, chunks, label)
 
@@ -97,7 +97,7 @@ class StageRunner:
         columns: Callable[[], dict[str, Any]],
         label: str | None = None,
     ) -> RowStream:
-        """A stage that adds whole columns, computed from all rows at once, to each chunk."""
+        """Run a stage that adds columns, computed from all rows at once, to each chunk."""
         names = [chunk_name(name, source) for source in rows.chunks]
         chunks = [find_chunk(self.work_dir, self._store, stage, each) for each in names]
         if not all(chunks):
@@ -125,7 +125,7 @@ class StageRunner:
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        """The lock, the store and the log, for the length of a run."""
+        """Hold the lock, the store and the log open during a run."""
         with WorkFolderLock(self.work_dir):
             self._store = CallStore(
                 self.work_dir / "store.sqlite", durability=self.config.durability
@@ -162,7 +162,7 @@ class StageRunner:
 
 @contextmanager
 def _closing(*closers: Callable[[], None]) -> Iterator[None]:
-    """Call each closer at the end, the last first, whatever happened in between."""
+    """Call all closers at the end, the last one first, also after an error."""
     with ExitStack() as stack:
         for closer in closers:
             stack.callback(closer)

@@ -17,7 +17,7 @@ _SAVED, _SHARE = "labels saved", "R2"
 
 
 def judge_sentences(cards: JudgeCards, name: Callable[[str], str] = str) -> list[str]:
-    """What each judge is worth, and what all together are; `name` makes a name safe to show."""
+    """Sentences on each judge, and on all together; `name` makes a name safe to show."""
     found = [_worth(card, name) for card in cards.cards]
     stacked = {measure.name: measure for measure in cards.stacked}
     if stacked:
@@ -71,7 +71,7 @@ def _points(measure: Measure) -> str:
 
 
 def judge_tables(cards: JudgeCards) -> list[TextTable]:
-    """The statistics of all judges side by side, then what each one's errors depend on."""
+    """The statistics of all judges side by side, then the factors of each judge's errors."""
     level = f"{cards.cards[0].level:.0%} intervals, clustered by prompt"
     foot = "\n".join(_absent(cards))
     columns = ("statistic", *(card.judge for card in cards.cards))
@@ -89,7 +89,7 @@ def judge_tables(cards: JudgeCards) -> list[TextTable]:
 
 
 _EFFECT = (
-    "Positive: the judge flatters. Of a number, the change for one standard deviation more; of a "
+    "Positive: the judge overrates. Of a number, the change for one standard deviation more; of a "
     "level, its mean error minus that of all."
 )
 
@@ -113,7 +113,7 @@ def _cell(measure: Measure) -> str:
 
 
 def _absent(cards: JudgeCards) -> list[str]:
-    """Why statistics are not there, those of all judges once."""
+    """Reasons for missing statistics; those common to all judges once."""
     lines = []
     everywhere = [set(card.absent.items()) for card in cards.cards]
     common = set.intersection(*everywhere)
@@ -141,7 +141,7 @@ def _limits(bias: BiasEffect) -> str:
 
 
 def judge_section(cards: JudgeCards) -> Section:
-    """How good the judge is: what it saves, its agreement, its errors, what it is bound to."""
+    """The section on the judge: labels saved, agreement, errors, and its identity."""
     tables = judge_tables(cards)
     lead = " ".join(judge_sentences(cards, lambda name: isolated(name, 48)))
     parts: list[Part] = [
@@ -191,7 +191,7 @@ def _facts(cards: JudgeCards) -> list[tuple[str, str]]:
 
 
 def bound_to(card: JudgeCard) -> str:
-    """The judge that a card holds for."""
+    """The identity of the judge that a card describes."""
     own = card.identity
     if own is None:
         return "no judge: name it (cje judge --judge NAME --template FILE --rubric FILE)"
@@ -204,7 +204,7 @@ def bound_to(card: JudgeCard) -> str:
 
 
 def judge_page(cards: JudgeCards, findings: Sequence[Finding] = ()) -> Report:
-    """The judge card as a page of its own."""
+    """The judge card as a separate page."""
     section = judge_section(cards)
     parts: list[Part] = [FindingsPart("Findings", tuple(findings))] if findings else []
     return Report("Judge card", (*parts, section))

@@ -31,7 +31,7 @@ def describe(result: EstimationResult) -> str:
 
 
 def by_importance(findings: Sequence[Finding]) -> list[Finding]:
-    """Refusals first, then warnings, then information; in their order otherwise."""
+    """Refusals first, then warnings, then information; otherwise in the given order."""
     rank = {Severity.REFUSE: 0, Severity.WARNING: 1, Severity.INFO: 2}
     return sorted(findings, key=lambda finding: rank[finding.severity])
 
@@ -54,7 +54,7 @@ def tables(result: EstimationResult) -> list[TextTable]:
 
 
 def _judges(result: EstimationResult) -> list[TextTable]:
-    """Several judges, each assessed on its own."""
+    """The table of several judges, each assessed alone."""
     judges = result.diagnostics.get("judges", {})
     rows = tuple(
         (name, str(found["labels"]), *(_share(found[k]) for k in ("r2", "rank_correlation")))
@@ -71,7 +71,7 @@ def _share(value: float | None) -> str:
 
 
 def _anytime(result: EstimationResult) -> list[TextTable]:
-    """Intervals that hold at every look, where the analysis made them."""
+    """The table of anytime intervals, if the analysis made them."""
     found = result.metadata.get("anytime")
     if found is None:
         return []
@@ -90,7 +90,7 @@ def _anytime(result: EstimationResult) -> list[TextTable]:
 
 
 def _values(result: EstimationResult, title: str, first: str) -> TextTable:
-    """One row per value; a refused one has no number, and its reason is under the table."""
+    """One row per value; a refused value has no number, and its reason is below the table."""
     table = result.rows()
     places = _places(table)
     rows, foot = [], []
@@ -126,8 +126,8 @@ def _places(table: Sequence[dict[str, Any]]) -> int:
 def _differences(result: EstimationResult, title: str) -> TextTable:
     """Verdicts and p-values are adjusted; the interval is one pair's alone, or joint within levels.
 
-    With a margin two more columns: is the first policy non-inferior to the second, and the second
-    to the first.
+    With a margin, two more columns test whether the first policy is non-inferior to the second, and
+    the second to the first.
     """
     within = result.cells is not None
     margin = result.metadata.get("margin")
@@ -189,7 +189,7 @@ def _foot(result: EstimationResult, margin: float | None) -> str:
 
 
 def _marks(result: EstimationResult, row: dict[str, Any]) -> str:
-    """What a reader must know of one row."""
+    """Marks of one row, such as borrowed calibration."""
     found = []
     if len(result.policies) > 1 and row["policy"] == result.baseline:
         found.append("baseline")

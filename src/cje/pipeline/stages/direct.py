@@ -1,4 +1,4 @@
-"""Direct estimation in a run: every policy answers, the judge scores, a slice is labelled.
+"""Direct estimation in a run: every policy answers, the judge scores, and a slice is labelled.
 
 No log-probs are needed, so this works with any server that writes text. The policies are the
 logging policy, where one is configured, and the targets; they answer the same prompts.
@@ -75,7 +75,7 @@ def judged_rows(judged: Mapping[str, RowStream], config: PipelineConfig) -> pl.D
 
 
 def _each_judge(config: PipelineConfig) -> list[pl.Expr]:
-    """One column per judge, where several have scored."""
+    """One column per judge, if there are several."""
     if len(config.judges) == 1:
         return []
     return [
@@ -117,15 +117,15 @@ def estimate_direct(
 def write_rows_to_label(
     judged: Mapping[str, RowStream], config: PipelineConfig, work_dir: Path
 ) -> None:
-    """Write the judged rows for those who label them.
+    """Write the judged rows as a file for labelling.
 
     Raises
     ------
     CJEError
-        If the file of labels does not exist yet; it says how to make it.
+        If the file of labels does not exist yet, with the way to make it.
     """
     oracle = config.oracle_config
-    assert oracle is not None  # `labels_from_file` says so
+    assert oracle is not None  # ensured by `labels_from_file`
     path = work_dir / "result" / JUDGED
     write_atomically(path, judged_file(judged_rows(judged, config)))
     if oracle.path is not None and oracle.path.is_file():
@@ -143,7 +143,7 @@ def write_rows_to_label(
 def _with_labels(table: pl.DataFrame, config: PipelineConfig) -> Dataset:
     """The rows with the labels of a table, or of the labelling page with its own design."""
     oracle = config.oracle_config
-    assert oracle is not None  # `labels_from_file` says so
+    assert oracle is not None  # ensured by `labels_from_file`
     assert oracle.path is not None
     rows = table.drop("oracle_label", "label_propensity")
     rows = rows.drop([name for name in rows.columns if rows[name].is_null().all()])

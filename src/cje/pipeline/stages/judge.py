@@ -1,4 +1,4 @@
-"""Stage 3: the judges score every response, several times where asked to."""
+"""Stage 3: the judges score every response, with repeats if configured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["JudgeStage", "judge_of"]
 
 
 def judge_of(config: JudgeConfig) -> Judge:
-    """The judge a config describes, with a model of this process where it says so."""
+    """The judge that a config describes, with a model in this process if configured."""
     if not config.is_local:
         return make_judge(config)
     require_extra("torch", "local", "provider: transformers")

@@ -35,7 +35,7 @@ __all__ = ["OracleStage", "draw_slice", "make_oracle", "report_labels", "slice_f
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """The oracle's answer for the store; a row without a label is an answer too."""
+    """The oracle's answer for the store; no label is also an answer."""
 
     value: float | None
     usage: Any
@@ -72,7 +72,7 @@ class OracleStage(CallStage):
             model=None if judge is None else judge.model,
             max_tokens=0 if judge is None else judge.max_tokens,
             place="oracle_config" if judge is None else "oracle_config.judge",
-            inline=provider in ("csv", "offline"),  # a function may be a coroutine that waits
+            inline=provider in ("csv", "offline"),  # a function may be a coroutine
         )
 
     @property
@@ -109,7 +109,7 @@ class OracleStage(CallStage):
 
 
 def make_oracle(config: OracleConfig) -> OracleSource:
-    """The configured source of labels: a stronger model, a table of human labels, a function."""
+    """The configured source of labels: a stronger model, a table of human labels or a function."""
     scale = Scale(*config.scale)
     if config.judge is not None and config.source == "model":
         return ModelOracle(judge_of(config.judge))
@@ -119,7 +119,7 @@ def make_oracle(config: OracleConfig) -> OracleSource:
 
 
 def report_labels(rows: RowStream, config: OracleConfig) -> list[Finding]:
-    """How a table of labels fits the rows: labels that match no row are reported, never dropped."""
+    """Findings on a table of labels: labels that match no row are reported, not dropped."""
     source = make_oracle(config)
     if not isinstance(source, CSVOracle):
         return []
@@ -140,7 +140,7 @@ def report_labels(rows: RowStream, config: OracleConfig) -> list[Finding]:
 
 
 def slice_fingerprint(config: PipelineConfig, rows: RowStream) -> str:
-    """The slice depends on how it is drawn and, row by row, on all judged rows."""
+    """Fingerprint of the slice: it depends on the design and on all judged rows."""
     oracle = config.oracle_config
     drawn = {"fraction", "count", "design", "n_strata"}
     return fingerprint(
@@ -152,7 +152,7 @@ def slice_fingerprint(config: PipelineConfig, rows: RowStream) -> str:
 
 
 def draw_slice(config: OracleConfig, judge_score: pl.Series, seed: int) -> LabelSlice:
-    """Which rows are labelled, and with which probability each could have been.
+    """The rows to label, and the probability of each row to be drawn.
 
     Rows without a judge score (error rows) are outside the frame: never drawn, propensity 0.
     """

@@ -1,7 +1,7 @@
 """The stages of a pairwise run: two policies' responses side by side, judged and labelled.
 
-`preferred_first` and `preferred_second` are how far the judges prefer policy a where its response
-was shown first and second; the one that was not asked is null, so the order shown is on record.
+`preferred_first` and `preferred_second` are the judges' preferences for policy a when its response
+is shown first and second. The order that was not asked is null, which records the order shown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _A_FIRST, _B_FIRST = True, False
 
 
 class _SideBySide(CallStage):
-    """Judges that see two responses; each call is one presentation in one order."""
+    """Judges that see two responses; each call shows them in one order."""
 
     inputs: ClassVar[tuple[str, ...]] = (
         "prompt_id", "draw_idx", "context", "response", "other", "policy_a", "policy_b", "error",
@@ -62,7 +62,7 @@ class _SideBySide(CallStage):
 
     @abstractmethod
     def orders(self, row: Row) -> tuple[bool, ...]:
-        """In which orders a row is shown: True with policy a first."""
+        """The orders in which a row is shown: True means policy a first."""
 
     def _asked(self, row: Row) -> Iterator[Request]:
         a, b = (row["policy_a"], row["response"]), (row["policy_b"], row["other"])
@@ -77,7 +77,7 @@ class _SideBySide(CallStage):
                     yield Request(recipe, key, texts)
 
     def _preferences(self, row: Row, outcomes: Sequence[Outcome]) -> dict[bool, float] | Outcome:
-        """How far policy a is preferred in each order, or the call that failed."""
+        """Preference for policy a in each order, or the call that failed."""
         left = iter(outcomes)
         found: dict[bool, list[float]] = {}
         for judge in self._judges:
@@ -98,7 +98,7 @@ class _SideBySide(CallStage):
 
 
 class PairJudgeStage(_SideBySide):
-    """Every judge compares the two responses, in both orders or in one drawn at random."""
+    """Every judge compares the two responses, in both orders or in one random order."""
 
     name = "pair_judge"
 
@@ -182,7 +182,7 @@ class PairOracleStage(_SideBySide):
 def found_pairs(
     work_dir: Path, store: CallStore, pair: tuple[str, str], a: RowStream, b: RowStream
 ) -> RowStream | None:
-    """The rows of a pair where they were made before."""
+    """The rows of a pair, if an earlier run wrote them."""
     names = [_name(pair, left, right) for left, right in zip(a.chunks, b.chunks, strict=True)]
     chunks = [find_chunk(work_dir, store, "pairs", name) for name in names]
     known = tuple(chunk for chunk in chunks if chunk is not None)
@@ -190,7 +190,7 @@ def found_pairs(
 
 
 def made_pairs(pair: tuple[str, str], a: RowStream, b: RowStream) -> str:
-    """The fingerprint of a pair's rows."""
+    """Fingerprint of a pair's rows."""
     return fingerprint(
         "pairs", [_name(pair, left, right) for left, right in zip(a.chunks, b.chunks, strict=True)]
     )
@@ -222,7 +222,7 @@ def _side_by_side(pair: tuple[str, str], a: pl.DataFrame, b: pl.DataFrame) -> pl
             hint="delete the work folder's chunks and run the same command again",
         )
     both: Mapping[str, Callable[[], Any]] = {
-        # Each policy numbers its draws from another million on; the n-th belongs to the n-th.
+        # Draws of policy k are numbered from k million, so draws are matched by rank.
         "draw_idx": lambda: a["draw_idx"] % FRESH_DRAWS_FROM,
         "other": lambda: b["response"],
         "policy_a": lambda: pl.Series([pair[0]] * len(a), dtype=pl.String),
