@@ -79,9 +79,8 @@ def _by_itself(estimator: Any, fresh: Dataset, column: str) -> EstimationResult:
                 elif used[g]:
                     findings.append(_no_rows(column, level, f"of policy {name}"))
         _check_distinct(cells)
-    result: EstimationResult = estimator.estimate_by(
-        column
-    )  # raises the error about a missing column
+    # Without cells this raises the error about the missing column.
+    result: EstimationResult = estimator.estimate_by(column)
     if [f"{cell['policy']} | {cell['level']}" for cell in cells] != list(result.policies):
         raise CJEError(
             "estimate_by must name its values 'policy | level', policies first, as cells_of does",

@@ -113,11 +113,6 @@ class Store:
 
     # ---- items ------------------------------------------------------------------------------
 
-    def add_items(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add items in labelling order."""
-        with self._write() as db:
-            _insert_items(db, rows)
-
     def add_visit(
         self, unit: int, propensity: float, shown: bool, rows: Iterable[Mapping[str, Any]]
     ) -> None:

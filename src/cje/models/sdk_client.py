@@ -163,9 +163,7 @@ class SDKClient(ABC):
         if isinstance(error, self._sdk.APIStatusError):
             text = self._without_key(error.response.text)
             return error_from_status(error.status_code, error.response.headers, text, where=where)
-        if isinstance(
-            error.__cause__, ModelCallError
-        ):  # raised by the bounds on what a server sends
+        if isinstance(error.__cause__, ModelCallError):  # raised by `bounds_hook`
             error.__cause__.args = (f"{error.__cause__} [{where}]",)
             return error.__cause__
         # Only the type of the cause is shown, because its text may quote the request.

@@ -217,22 +217,6 @@ class CallStore:
         )
         return [(str(stage), str(reason), int(n)) for stage, reason, n in rows]
 
-    def answering_models(self) -> list[tuple[str, str, str, int]]:
-        """Answering models: (stage, model asked for, model that answered, calls), by recipe.
-
-        A store written before answering models were recorded has none.
-        """
-        if not self._rows("SELECT name FROM sqlite_master WHERE name = 'models'"):
-            return []
-        rows = self._rows(
-            "SELECT r.stage, r.identity, m.model, m.calls FROM models m JOIN recipes r"
-            " ON r.id = m.recipe ORDER BY r.id, m.calls DESC, m.model"
-        )
-        return [
-            (str(stage), str(self._object(identity).get("model", "")), str(model), int(n))
-            for stage, identity, model, n in rows
-        ]
-
     # -- writing -----------------------------------------------------------------------------
 
     def register(self, keys: CallKeys) -> None:

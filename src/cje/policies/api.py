@@ -121,10 +121,7 @@ class APIPolicyRunner:
         if answer.stop_reason is not None:  # another end token than the usual one
             return ("given" if ids and ids[-1] == answer.stop_reason else "unknown"), None
         if "stop" in (self.config.extra_body or {}) and self.provider != "vllm":
-            return (
-                "unknown",
-                None,
-            )  # a stop string or the end token: this server does not report which
+            return "unknown", None  # the server does not report whether a stop string ended it
         if ids and eos:
             end = await self.scorer.tokenizer.ids(eos, specials=False)
             if end is not None and list(ids[-len(end) :]) != end and self.provider == "vllm":

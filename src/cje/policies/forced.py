@@ -120,9 +120,8 @@ class ForcedWriting:
             said = await self._client.post("//tokenize", {"content": "x"}, billed=False)
             self._whole = [[i, _BIAS] for i in (said.get("tokens") or [])[:1]]
         for most in _LISTS:
-            answer = await self._complete(
-                before, n_predict=1, n_probs=most, logit_bias=self._whole
-            )  # it must write whole characters, or nothing is reported
+            # The bias makes it write a whole character: of a part, nothing is reported.
+            answer = await self._complete(before, n_predict=1, n_probs=most, logit_bias=self._whole)
             for entry in (e for each in _entries(answer) for e in each.get("top_logprobs") or ()):
                 if entry.get("id") == token:
                     return [_token(entry)], answer

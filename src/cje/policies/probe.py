@@ -189,10 +189,7 @@ async def _written(runner: APIPolicyRunner, context: str, seed: int) -> _Written
         return None
     eos = runner.config.eos_text
     while tokens and (tokens[-1] == eos or (not tokens[-1] and answer.finish_reason == "stop")):
-        tokens, values = (
-            tokens[:-1],
-            values[:-1],
-        )  # an end token, written as text or as an empty string
+        tokens, values = tokens[:-1], values[:-1]  # without the end token
     if eos:
         text = text.removesuffix(eos)
     if not text or "".join(tokens) != text or not all(map(math.isfinite, values)):

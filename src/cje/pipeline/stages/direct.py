@@ -26,6 +26,7 @@ from cje.pipeline.disk import write_atomically
 from cje.pipeline.stages.columns import oracle_scale, require_rows, slice_propensity
 from cje.pipeline.stages.estimation import PipelineResult, describe_run
 from cje.pipeline.stages.judge_card import with_judge_card
+from cje.pipeline.stages.oracle import missing_labels, read_labels
 from cje.results.result import EstimationResult
 
 __all__ = ["estimate_direct", "judged_file", "judged_rows", "write_rows_to_label"]
@@ -126,18 +127,16 @@ def write_rows_to_label(
     """
     oracle = config.oracle_config
     assert oracle is not None  # ensured by `labels_from_file`
+    assert oracle.path is not None
     path = work_dir / "result" / JUDGED
     write_atomically(path, judged_file(judged_rows(judged, config)))
-    if oracle.path is not None and oracle.path.is_file():
+    if oracle.path.is_file():
         return
     way = {
         "page": f"cje label {path} --labels {oracle.path}",
         "csv": f"write the columns policy, {oracle.id_column}, {oracle.label_column}",
     }[oracle.source]
-    raise CJEError(
-        f"the judged rows wait for labels: {oracle.path} does not exist", where=str(path),
-        hint=f"{way}; then run the same command again: no call is repeated",
-    )  # fmt: skip
+    raise missing_labels("judged rows", path, oracle.path, way)
 
 
 def _with_labels(table: pl.DataFrame, config: PipelineConfig) -> Dataset:
@@ -158,10 +157,7 @@ def _with_labels(table: pl.DataFrame, config: PipelineConfig) -> Dataset:
 
 def _label_table(oracle: OracleConfig, path: Path) -> pl.DataFrame:
     """A table of labels under the names of the rows."""
-    try:
-        table = pl.read_csv(path, infer_schema=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise CJEError(f"cannot read the labels: {error}", where=str(path)) from error
+    table = read_labels(path)
     names = {"policy": "policy", oracle.id_column: "prompt_id", oracle.label_column: "oracle_label"}
     for name in names:
         if name not in table.columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,15 @@ from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 from cje.pipeline.stages.judge import judge_of
 
-__all__ = ["OracleStage", "draw_slice", "make_oracle", "report_labels", "slice_fingerprint"]
+__all__ = [
+    "OracleStage",
+    "draw_slice",
+    "make_oracle",
+    "missing_labels",
+    "read_labels",
+    "report_labels",
+    "slice_fingerprint",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +125,28 @@ def make_oracle(config: OracleConfig) -> OracleSource:
     if config.path is not None and config.source == "csv":
         return CSVOracle(config.path, config.id_column, config.label_column, scale=scale)
     return CallableOracle(_imported(str(config.function)), scale=scale)
+
+
+def read_labels(path: Path) -> pl.DataFrame:
+    """The rows of a table of labels, as text.
+
+    Raises
+    ------
+    CJEError
+        If the file cannot be read.
+    """
+    try:
+        return pl.read_csv(path, infer_schema=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise CJEError(f"cannot read the labels: {error}", where=str(path)) from error
+
+
+def missing_labels(what: str, written: Path, labels: Path, way: str) -> CJEError:
+    """The error of a run that stops until somebody has labelled the file it has `written`."""
+    return CJEError(
+        f"the {what} wait for labels: {labels} does not exist", where=str(written),
+        hint=f"{way}; then run the same command again: no call is repeated",
+    )  # fmt: skip
 
 
 def report_labels(rows: RowStream, config: OracleConfig) -> list[Finding]:

@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import polars as pl
 
 from cje.errors import CJEError
-from cje.judges import Judge, JudgeConfig
+from cje.judges import Judge
 from cje.models import call_seed
 from cje.pipeline.chunks import Chunk, Row, RowStream, find_chunk, read_frame, write_frame
 from cje.pipeline.config import FRESH_DRAWS_FROM, PipelineConfig
 from cje.pipeline.hashing import fingerprint
-from cje.pipeline.request import Answer, Outcome, Recipe, Request
-from cje.pipeline.stages.base import CallStage, schema_after
-from cje.pipeline.stages.judge import judge_of
+from cje.pipeline.request import Answer, Outcome, Request
+from cje.pipeline.stages.base import schema_after
+from cje.pipeline.stages.judge import JudgeCalls
 from cje.pipeline.store import CallStore
 
 __all__ = ["PairJudgeStage", "PairOracleStage", "found_pairs", "made_pairs", "write_pairs"]
@@ -30,35 +30,16 @@ __all__ = ["PairJudgeStage", "PairOracleStage", "found_pairs", "made_pairs", "wr
 _A_FIRST, _B_FIRST = True, False
 
 
-class _SideBySide(CallStage):
+class _SideBySide(JudgeCalls):
     """Judges that see two responses; each call shows them in one order."""
 
     inputs: ClassVar[tuple[str, ...]] = (
         "prompt_id", "draw_idx", "context", "response", "other", "policy_a", "policy_b", "error",
     )  # fmt: skip
-    _judges: Sequence[Judge]
-    _recipes: tuple[Recipe, ...]
 
-    def _prepare(self, parts: Sequence[tuple[str, JudgeConfig]]) -> None:
-        self._judges = [judge_of(part) for _, part in parts]
-        self._recipes = tuple(
-            self._recipe(judge, place, part)
-            for judge, (place, part) in zip(self._judges, parts, strict=True)
-        )
-
-    def _recipe(self, judge: Judge, place: str, part: JudgeConfig) -> Recipe:
-        async def ask(request: Request, seed: int) -> Answer:
-            context, first, second = request.texts
-            return await judge.acompare_once(context, first, second, seed=seed)
-
-        return self.make_recipe(
-            judge.identity(), judge.provider, ask,
-            model=part.model, max_tokens=part.max_tokens, place=place,
-        )  # fmt: skip
-
-    @property
-    def recipes(self) -> Sequence[Recipe]:
-        return self._recipes
+    async def ask(self, judge: Judge, texts: Sequence[str], seed: int) -> Answer:
+        context, first, second = texts
+        return await judge.acompare_once(context, first, second, seed=seed)
 
     @abstractmethod
     def orders(self, row: Row) -> tuple[bool, ...]:
@@ -91,10 +72,6 @@ class _SideBySide(CallStage):
                 ahead = math.fsum(scores) / len(scores)
                 found.setdefault(a_first, []).append(ahead if a_first else 1.0 - ahead)
         return {a_first: math.fsum(each) / len(each) for a_first, each in found.items()}
-
-    async def close(self) -> None:
-        for judge in self._judges:
-            await judge.aclose()
 
 
 class PairJudgeStage(_SideBySide):

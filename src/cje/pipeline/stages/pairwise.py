@@ -20,6 +20,7 @@ from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically
 from cje.pipeline.stages.columns import require_rows, slice_propensity
 from cje.pipeline.stages.estimation import PipelineResult, describe_run
+from cje.pipeline.stages.oracle import missing_labels, read_labels
 
 __all__ = ["compared_rows", "estimate_pairwise", "write_comparisons_to_label"]
 
@@ -82,11 +83,8 @@ def write_comparisons_to_label(
     path = work_dir / "result" / COMPARISONS
     write_atomically(path, parquet_bytes(_without_empty(compared_rows(judged, config))))
     if not oracle.path.is_file():
-        raise CJEError(
-            f"the comparisons wait for labels: {oracle.path} does not exist", where=str(path),
-            hint=f"write the columns {oracle.id_column}, model_a, model_b, human_winner; then run "
-            "the same command again: no call is repeated",
-        )  # fmt: skip
+        way = f"write the columns {oracle.id_column}, model_a, model_b, human_winner"
+        raise missing_labels("comparisons", path, oracle.path, way)
 
 
 def estimate_pairwise(
@@ -139,10 +137,7 @@ def _comparisons(table: pl.DataFrame, config: PipelineConfig) -> Comparisons:
 
 
 def _label_table(path: Path, id_column: str) -> pl.DataFrame:
-    try:
-        table = pl.read_csv(path, infer_schema=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise CJEError(f"cannot read the labels: {error}", where=str(path)) from error
+    table = read_labels(path)
     return table.rename({id_column: "prompt_id"}) if id_column in table.columns else table
 
 
