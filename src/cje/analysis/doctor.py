@@ -103,13 +103,13 @@ class Diagnosis:
         lines = [f"{self.name}: {self.what}", "", "read as"]
         lines += [f"  - {note}" for note in self.reading]
         if self.unused:
-            lines += ["", "columns nobody used"]
+            lines += ["", "unused columns"]
             lines += [f"  - {column}" for column in self.unused]
         lines += ["", "facts"]
         lines += [
             f"  - {key.replace('_', ' ')}: {_show(value)}" for key, value in self.facts.items()
         ]
-        lines += ["", "what you can run today"]
+        lines += ["", "you can run"]
         lines += [f"  {c.command}" for c in self.capabilities if c.supported]
         blocked = [c for c in self.capabilities if not c.supported]
         if blocked:

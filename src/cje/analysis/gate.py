@@ -11,7 +11,8 @@ from cje.errors import CJEError
 from cje.hints import option_hint
 from cje.inference import Decision, GateRule, Interval
 from cje.results.comparison import Comparison, compare
-from cje.results.headline import decimals_for, on_labels, unit
+from cje.results.decimals import decimals_for
+from cje.results.headline import on_labels, unit
 from cje.results.result import EstimationResult
 
 __all__ = ["EXIT_CODES", "GateResult", "GateRow", "candidate_of", "gate"]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from cje.analysis.gate import GateResult, GateRow
 from cje.inference import Decision, Interval
-from cje.results.headline import decimals_for
+from cje.results.decimals import decimals_for
 from cje.terminal import safe
 
 __all__ = ["to_junit", "to_markdown"]

@@ -17,6 +17,7 @@ from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators.registry import find_estimator
+from cje.hints import option_hint
 from cje.inference import interval_limits
 from cje.inference.sequential import ChangeEvidence, change_evidence
 from cje.kernels.arrays import FloatArray, IntArray
@@ -245,6 +246,8 @@ def _merged(
         raise CJEError(
             f"monitoring needs at least {_LEAST_PERIODS} periods with {LEAST_LABELS} labels each",
             value=f"{int(counts.sum())} labels in {len(names)} periods",
+            hint="label more rows, add files, or name the column of dates: "
+            + option_hint("time", "COLUMN"),
         )
     last = np.minimum(group, current - 1)
     merged = []

@@ -212,9 +212,13 @@ def _from_pilot(
     return found, text, plan_report(planned.design, goal, planned.pilot.quality, planned)
 
 
+def _each(count: int) -> str:
+    return "for the policy" if count == 1 else f"for each of {count} policies"
+
+
 def _words(design: dict[str, Any]) -> str:
     lines = [
-        f"for each of {design['n_policies']} policies: {design['n_prompts']:,} prompts, "
+        f"{_each(design['n_policies'])}: {design['n_prompts']:,} prompts, "
         f"{design['n_labels']:,} of them labelled",
         f"in all: {design['judge_calls']:,} judge calls, {design['total_labels']:,} labels, "
         f"cost {design['cost']:,.2f}",

@@ -135,7 +135,7 @@ class LineProgress:
     def start(self, stage: str, total: int) -> None:
         self._began = self._last = time.monotonic()
         self._left = TimeLeft(self._began)
-        self._say(f"{stage}: {total} rows")
+        self._say(f"{stage}: {total} rows" if total else stage)
 
     def update(self, stage: str, moment: Moment) -> None:
         now = time.monotonic()
@@ -147,7 +147,8 @@ class LineProgress:
         self._say(f"{stage}: {', '.join(part for part in said if part)}")
 
     def done(self, stage: str, note: str) -> None:
-        self._say(f"{stage}: done in {time.monotonic() - self._began:.1f} s, {note}")
+        said = [f"done in {time.monotonic() - self._began:.1f} s", note]
+        self._say(f"{stage}: {', '.join(part for part in said if part)}")
 
     def note(self, text: str) -> None:
         self._say(text)

@@ -78,7 +78,7 @@ class StageRunner:
             errors=errors,
             seconds=round(time.monotonic() - began, 3),
         )
-        self._reporter.done(name, f"{rows} rows, {errors} errors")
+        self._reporter.done(name, f"{rows} rows, {errors} errors" if rows else "")
         return made
 
     def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:

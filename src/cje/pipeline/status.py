@@ -33,7 +33,7 @@ class RunStatus:
         state = "running" if self.running else "finished" if self.finished else "not finished"
         lines = [
             f"state: {state}; {self.rows} rows, {self.errors} with an error",
-            f"stages done: {safe(', '.join(self.stages)) or 'none'}",
+            f"stages done: {safe('; '.join(self.stages)) or 'none'}",
             f"attempts so far: {self.calls}, cost {self.cost:.4f}",
         ]
         for t in self.totals:

@@ -121,6 +121,17 @@ def p_value(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 
+def p_cell(p: float) -> str:
+    """A p-value in a table: three decimals, or ``< 0.001``.
+
+    Examples
+    --------
+    >>> p_cell(0.0002), p_cell(0.0471)
+    ('< 0.001', '0.047')
+    """
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def ticks(low: float, high: float, most: int = 6) -> tuple[list[float], int]:
     """Round values between `low` and `high`, and how many decimals they need.
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from cje.inference import InfluenceEstimate
 from cje.results.comparison import BestPolicy
+from cje.results.decimals import decimals_for_errors
 
 __all__ = ["find_best"]
 
@@ -37,7 +38,8 @@ def find_best(
     others = [name for name in usable if name != best]
     gaps = rivals.lead_intervals(best, level) if others else ()
     ties = tuple(n for n, gap in zip(others, gaps, strict=True) if gap.low <= 0.0)
-    note = f"{best} has the highest estimate, {value[best]:.4g}"
+    decimals = decimals_for_errors(rivals.standard_errors(full=True).tolist())
+    note = f"{best} has the highest estimate, {value[best]:.{decimals}f}"
     if ties:
         note += f"; no significant difference to {', '.join(ties)}"
     note += _left_out(value, best, [n for n in usable if n in borrowed])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from cje.inference import Interval, Severity
 from cje.report.wording import p_value
 from cje.results.comparison import Comparison
+from cje.results.decimals import decimals_for
 from cje.results.pairwise import human_verdicts, is_pairwise, preference
 from cje.results.result import EstimationResult
 
-__all__ = ["decimals_for", "headline", "on_labels", "pair_sentence", "question", "unit"]
+__all__ = ["headline", "on_labels", "pair_sentence", "question", "unit"]
 
 _MOST = 12
 
@@ -64,14 +63,6 @@ def unit(result: EstimationResult) -> str:
     """``" points"`` on a scale wider than one; a share or a rate has no unit."""
     low, high = result.metadata.get("scale", (0.0, 1.0))
     return " points" if high - low > 1.0 else ""
-
-
-def decimals_for(interval: Interval) -> int:
-    """Decimals that show two digits of the interval's width."""
-    width = interval.width
-    if not (np.isfinite(width) and width > 0.0):
-        return 3
-    return int(np.clip(1 - np.floor(np.log10(width)), 0, 9))
 
 
 def on_labels(result: EstimationResult, *names: str) -> str:

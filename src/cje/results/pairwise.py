@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cje.report import Forest, ForestRow, Part, Section, Table
-from cje.report.wording import interval, number, percent
+from cje.report.wording import interval, number, p_cell, percent
 from cje.results.text_table import TextTable
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _head_to_head_text(found: Mapping[str, Any], level: float) -> TextTable:
     for pair in found["pairs"]:
         numbers: tuple[str, ...] = ("", "", "")
         if pair["win_rate"] is not None:
-            numbers = (percent(pair["win_rate"]), _shares(pair), f"{pair['p_adjusted']:.3g}")
+            numbers = (percent(pair["win_rate"]), _shares(pair), p_cell(pair["p_adjusted"]))
         counts = (f"{pair['comparisons']:,}", f"{pair['human_verdicts']:,}")
         rows.append((f"{pair['a']} over {pair['b']}", *numbers, *counts, _verdict(pair)))
     return TextTable(

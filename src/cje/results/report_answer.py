@@ -10,7 +10,8 @@ from cje.inference import Interval, Severity
 from cje.report import Answer
 from cje.report.wording import fixed, isolated, shorten
 from cje.results.comparison import Comparison
-from cje.results.headline import decimals_for, pair_sentence, question, unit
+from cje.results.decimals import decimals_for
+from cje.results.headline import pair_sentence, question, unit
 from cje.results.result import EstimationResult
 
 __all__ = ["Pairs", "Rows", "answer_of", "significant"]

@@ -8,7 +8,8 @@ from cje.diagnostics.judge_card import BiasEffect, JudgeCard, JudgeCards, Measur
 from cje.findings import Finding
 from cje.findings.labels import JUDGE_BIAS
 from cje.report import Facts, FindingsPart, Forest, ForestRow, Part, Report, Section, Table
-from cje.report.wording import fixed, interval, isolated, p_value, percent, signed
+from cje.report.wording import fixed, isolated, p_cell, percent
+from cje.results.decimals import decimals_for_widths
 from cje.results.text import TextTable
 
 __all__ = ["judge_page", "judge_section", "judge_sentences", "judge_tables"]
@@ -78,10 +79,15 @@ def judge_tables(cards: JudgeCards) -> list[TextTable]:
     found = [TextTable(f"agreement with the labels, {level}", columns, _rows(cards), foot)]
     for card in cards.cards:
         if card.biases:
+            widths = [
+                b.high - b.low for b in card.biases if b.low is not None and b.high is not None
+            ]
+            places = decimals_for_widths(widths)
             rows = tuple(
-                (_who(b), signed(b.effect), _limits(b), p_value(b.p_adjusted), f"{b.n:,}")
+                (_who(b), _signed(b.effect, places), _limits(b, places), p_cell(b.p_adjusted),
+                 f"{b.n:,}")
                 for b in card.biases
-            )
+            )  # fmt: skip
             title = f"errors of {card.judge}: calibrated score minus label, {level}"
             names = ("depends on", "effect", "interval", "p (Holm)", "labels")
             found.append(TextTable(title, names, rows, _EFFECT))
@@ -131,10 +137,15 @@ def _who(bias: BiasEffect) -> str:
     return f"{bias.factor} {bias.level}".strip()
 
 
-def _limits(bias: BiasEffect) -> str:
+def _limits(bias: BiasEffect, places: int) -> str:
     if bias.low is None or bias.high is None:
         return "unknown"
-    return interval(bias.low, bias.high, sign=True)
+    return f"{_signed(bias.low, places)} to {_signed(bias.high, places)}"
+
+
+def _signed(value: float, places: int) -> str:
+    text = fixed(value, places)
+    return f"+{text}" if float(f"{value:.{places}f}") > 0.0 else text
 
 
 # ---- parts of a page ------------------------------------------------------------------------
