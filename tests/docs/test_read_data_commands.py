@@ -95,6 +95,8 @@ def make_files(command: str) -> None:
         both().with_columns(label=word).write_csv("evals.csv")
     elif ".xlsx" in command:
         both().write_excel("evals.xlsx", worksheet="results")
+    elif "huge.parquet" in command:
+        both().write_parquet("huge.parquet")
     elif "::" in command:
         with sqlite3.connect("evals.db") as connection:
             both().to_pandas().to_sql("results", connection, index=False)
