@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,8 +11,9 @@ import numpy as np
 from scipy.special import stdtr
 
 from cje.errors import CJEError
+from cje.inference.algebra import all_pairs, combined, contrasted, rescaled, selected
 from cje.inference.bootstrap import multiplier_draws
-from cje.inference.components import SAMPLING, WHOLE, Component, cancelled, frozen
+from cje.inference.components import SAMPLING, WHOLE, Component, frozen
 from cje.inference.intervals import (
     Interval,
     IntervalMethod,
@@ -25,7 +25,7 @@ from cje.inference.intervals import (
 )
 from cje.inference.joining import joined
 from cje.inference.multiplicity import leader_critical_value, max_t_critical_value
-from cje.inference.proportion import proportion_limits, proportion_tails
+from cje.inference.proportion import Proportions
 from cje.inference.variance import ComponentVariance
 from cje.kernels.arrays import FloatArray
 
@@ -240,8 +240,8 @@ class InfluenceEstimate:
             bounds=self._bound_columns(),
             method=method,
         )
-        if method == "auto":
-            low, high = self._binomial(low, high, 0.5 - level / 2.0)
+        if method == "auto" and (rates := self._proportions) is not None:
+            low, high = rates.limits(low, high, 0.5 - level / 2.0)
         return as_intervals(low, high, level, "skew" if method == "auto" else method)
 
     def simultaneous_intervals(
@@ -267,26 +267,14 @@ class InfluenceEstimate:
             self._bound_columns(),
         )
         tail = stdtr(np.minimum(self.degrees_of_freedom().min(), 1e8), -critical)
-        low, high = self._binomial(low, high, float(tail))
+        if (rates := self._proportions) is not None:
+            low, high = rates.limits(low, high, float(tail))
         return as_intervals(low, high, level, "max-t")
 
-    def _binomial(
-        self, low: FloatArray, high: FloatArray, tail: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """The limits, binomial ones in place of those of proportions."""
-        if self.trials is None:
-            return low, high
-        at = np.isfinite(self.trials)
-        least, span = self._span()
-        below, above = proportion_limits(((self.values - least) / span)[at], self.trials[at], tail)
-        low, high = low.copy(), high.copy()
-        low[at], high[at] = least[at] + span[at] * below, least[at] + span[at] * above
-        return low, high
-
-    def _span(self) -> tuple[FloatArray, FloatArray]:
-        """The lower bound of each value, and the width of its range."""
-        lower, upper = np.asarray(self.bounds).T
-        return lower, np.where(upper > lower, upper - lower, 1.0)
+    @property
+    def _proportions(self) -> Proportions | None:
+        """The values known as proportions; they have bounds (`_check_trials`)."""
+        return Proportions.among(self.values, self.trials, np.asarray(self.bounds))
 
     def lead_intervals(
         self, leader: str, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
@@ -333,17 +321,8 @@ class InfluenceEstimate:
         found = t_p_value(
             np.where(se > 0, statistic, certain), self.degrees_of_freedom(), alternative
         )
-        if self.trials is None:
-            return found
-        at = np.isfinite(self.trials)
-        least, span = self._span()
-        share, against = ((v - least) / span for v in (self.values, null))
-        greater, less = proportion_tails(share[at], self.trials[at], against[at])
-        tails = {"greater": greater, "less": less}
-        two_sided = np.minimum(2.0 * np.minimum(greater, less), 1.0)
-        found = found.copy()
-        found[at] = tails.get(alternative, two_sided)
-        return found
+        rates = self._proportions
+        return found if rates is None else rates.p_values(found, null, alternative)
 
     def multiplier_bootstrap(self, n_draws: int = 2_000, seed: int = 0) -> FloatArray:
         """(n_draws, K) draws of the estimates: one matrix product with the influence matrix."""
@@ -358,45 +337,11 @@ class InfluenceEstimate:
 
     def contrast(self, matrix: Any, names: Sequence[str]) -> InfluenceEstimate:
         """The linear contrasts ``matrix @ values``; stays clustered, bounds follow."""
-        c = np.atleast_2d(np.asarray(matrix, float))
-        if c.shape != (len(names), len(self)):
-            raise CJEError(
-                "a contrast needs one row per new name and one column per quantity", value=c.shape
-            )
-        bounds = None
-        if self.bounds is not None:
-            lower, upper = np.asarray(self.bounds).T
-            up, down = np.maximum(c, 0.0), np.minimum(c, 0.0)
-            bounds = np.column_stack([up @ lower + down @ upper, up @ upper + down @ lower])
-        return replace(
-            self,
-            names=tuple(names),
-            values=cancelled(c @ self.values, np.abs(c) @ np.abs(self.values)),
-            components=tuple(part.mapped(c) for part in self.components),
-            bounds=bounds,
-            trials=self._selected_trials(c),
-        )
-
-    def _selected_trials(self, matrix: FloatArray) -> FloatArray | None:
-        """Trials of the rows that select one value; a difference is no proportion."""
-        if self.trials is None:
-            return None
-        column = matrix.argmax(axis=1)
-        alone = (matrix != 0).sum(axis=1) == 1
-        alone &= matrix[np.arange(len(matrix)), column] == 1.0
-        return np.where(alone, self.trials[column], np.nan)
+        return contrasted(self, matrix, names)
 
     def select(self, names: Sequence[str]) -> InfluenceEstimate:
         """Some of the quantities, in the order given."""
-        columns = [self.index(name) for name in names]
-        return replace(
-            self,
-            names=tuple(names),
-            values=self.values[columns],
-            components=tuple(part.selected(columns) for part in self.components),
-            bounds=None if self.bounds is None else np.asarray(self.bounds)[columns],
-            trials=None if self.trials is None else self.trials[columns],
-        )
+        return selected(self, names)
 
     def difference(self, a: str, b: str) -> InfluenceEstimate:
         """``a - b``, paired on the clusters both share."""
@@ -404,13 +349,7 @@ class InfluenceEstimate:
 
     def all_pairs(self) -> InfluenceEstimate:
         """Every difference of a later quantity minus an earlier one."""
-        if len(self) < 2:
-            raise CJEError("differences need at least two quantities", value=self.names)
-        pairs = list(itertools.combinations(range(len(self)), 2))
-        matrix = np.zeros((len(pairs), len(self)))
-        for row, (i, j) in enumerate(pairs):
-            matrix[row, i], matrix[row, j] = -1.0, 1.0
-        return self.contrast(matrix, [f"{self.names[j]} - {self.names[i]}" for i, j in pairs])
+        return all_pairs(self)
 
     def renamed(self, names: Sequence[str]) -> InfluenceEstimate:
         """The same estimates under other names."""
@@ -418,15 +357,7 @@ class InfluenceEstimate:
 
     def rescaled(self, factor: float, offset: float = 0.0) -> InfluenceEstimate:
         """``offset + factor * values``: from [0, 1] to the label's own scale."""
-        if factor == 1.0 and offset == 0.0:
-            return self
-        bounds = self.bounds
-        return replace(
-            self,
-            values=offset + factor * self.values,
-            components=tuple(part.scaled(factor) for part in self.components),
-            bounds=None if bounds is None else np.sort(offset + factor * np.asarray(bounds)),
-        )
+        return rescaled(self, factor, offset)
 
     @staticmethod
     def join(parts: Iterable[InfluenceEstimate]) -> InfluenceEstimate:
@@ -438,10 +369,10 @@ class InfluenceEstimate:
         return joined(list(parts))
 
     def __add__(self, other: InfluenceEstimate) -> InfluenceEstimate:
-        return self._combine(other, 1.0)
+        return combined(self, other, 1.0)
 
     def __sub__(self, other: InfluenceEstimate) -> InfluenceEstimate:
-        return self._combine(other, -1.0)
+        return combined(self, other, -1.0)
 
     def __mul__(self, factor: float) -> InfluenceEstimate:
         return self.rescaled(float(factor))
@@ -450,17 +381,6 @@ class InfluenceEstimate:
 
     def __neg__(self) -> InfluenceEstimate:
         return self.rescaled(-1.0)
-
-    def _combine(self, other: InfluenceEstimate, sign: float) -> InfluenceEstimate:
-        if len(other) != len(self):
-            raise CJEError("arithmetic needs as many quantities on both sides", value=len(other))
-        k = len(self)
-        left = self.renamed([f"left {i}" for i in range(k)])
-        right = other.renamed([f"right {i}" for i in range(k)])
-        both = InfluenceEstimate.join([left, right])
-        word = "+" if sign > 0 else "-"
-        names = [f"{a} {word} {b}" for a, b in zip(self.names, other.names, strict=True)]
-        return both.contrast(np.hstack([np.eye(k), sign * np.eye(k)]), names)
 
     def _bound_columns(self) -> tuple[FloatArray, FloatArray] | None:
         if self.bounds is None:
