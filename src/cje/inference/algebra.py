@@ -41,6 +41,7 @@ def contrasted(estimate: InfluenceEstimate, matrix: Any, names: Sequence[str]) -
         components=tuple(part.mapped(c) for part in estimate.components),
         bounds=bounds,
         trials=_kept_trials(estimate.trials, c),
+        shrinkage=None if estimate.shrinkage is None else c @ estimate.shrinkage,
     )
 
 
@@ -64,6 +65,7 @@ def selected(estimate: InfluenceEstimate, names: Sequence[str]) -> InfluenceEsti
         components=tuple(part.selected(columns) for part in estimate.components),
         bounds=None if estimate.bounds is None else np.asarray(estimate.bounds)[columns],
         trials=None if estimate.trials is None else estimate.trials[columns],
+        shrinkage=None if estimate.shrinkage is None else estimate.shrinkage[columns],
     )
 
 
@@ -89,6 +91,7 @@ def rescaled(estimate: InfluenceEstimate, factor: float, offset: float) -> Influ
         values=offset + factor * estimate.values,
         components=tuple(part.scaled(factor) for part in estimate.components),
         bounds=None if bounds is None else np.sort(offset + factor * np.asarray(bounds)),
+        shrinkage=None if estimate.shrinkage is None else factor * estimate.shrinkage,
     )
 
 

@@ -231,6 +231,7 @@ def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, An
         "trials": None
         if estimate.trials is None
         else [_finite(v) for v in estimate.trials.tolist()],
+        "shrinkage": None if estimate.shrinkage is None else estimate.shrinkage.tolist(),
     }
 
 
@@ -294,6 +295,7 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
         None if data["clusters"] is None else tuple(data["clusters"]),
         bounds,
         None if data.get("trials") is None else np.array(data["trials"], dtype=np.float64),
+        data.get("shrinkage"),
     )
 
 

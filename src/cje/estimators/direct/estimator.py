@@ -17,6 +17,7 @@ from cje.estimators.direct.borrowing import Borrowing
 from cje.estimators.direct.cells import (
     Cell,
     Labels,
+    few_label_component,
     label_components,
     sampling_component,
     to_bound,
@@ -335,6 +336,7 @@ class DirectEstimator:
             self._units.vocabulary,
             (0.0, 1.0),
             np.array([cell.trials for cell in done]),
+            np.array([cell.shrinkage for cell in done]),
         ).rescaled(scale.width, scale.low)
         borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
         n_rows = {name: len(cell.rows) for name, cell in zip(names, done, strict=True)}
@@ -359,7 +361,7 @@ class DirectEstimator:
 
     def _other_components(self, done: Sequence[Cell]) -> list[Component]:
         """The raters' choice, and the labels behind borrowed values."""
-        found = []
+        found = few_label_component(done, self._units.n_names)
         if self._raters.role == "random":
             between = rater_component(self.dataset, [cell.share for cell in done])
             found += [] if between is None else [between]

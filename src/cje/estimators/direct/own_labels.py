@@ -13,6 +13,8 @@ The interval is that of R: any offset is covered, and the prior only lowers the 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from cje.estimators.direct.rectifier import LabelledCell, Rectified
@@ -20,7 +22,7 @@ from cje.findings.labels import TRANSPORT_FAIL
 from cje.inference.moderation import PRIOR_LABELS
 from cje.kernels.arrays import FloatArray
 
-__all__ = ["ENTER_FROM", "moderated", "towards_borrowed"]
+__all__ = ["ENTER_FROM", "FewLabels", "few_labels", "towards_borrowed"]
 
 # Labelled clusters from which a policy's own labels enter and audit its calibration: with two, an
 # offset is known to one degree of freedom and every interval is useless; with six, a bad policy
@@ -42,21 +44,26 @@ def towards_borrowed(own: Rectified, borrowed: float, cell: LabelledCell, enough
     return borrowed + spread / (spread + noise) * offset
 
 
-def moderated(
-    own: Rectified, cell: LabelledCell, residual_variance: float
-) -> tuple[Rectified, float]:
-    """The labels' influence with a moderated variance, and variance that residuals do not show.
+class FewLabels(NamedTuple):
+    """The labels of a policy that has few, by labelled cluster."""
 
-    As in `cje.inference.moderation`: :math:`(d L + 4 P) / (d + 4)` with L the sum of squares over
-    d + 1 clusters and P that of the residual variance of all other labels.
+    influence: FloatArray
+    spread: FloatArray  # expected standard deviation of each cluster's influence
+
+
+def few_labels(
+    own: Rectified, cell: LabelledCell, residual_variance: float
+) -> tuple[FewLabels | None, float]:
+    """Influence and expected size of a few labels, and variance that residuals do not show.
+
+    A `Component` with a `spread` moderates the variance by that of all other labels
+    (`cje.inference.moderation`) and counts both in its degrees of freedom. Residuals that are all
+    alike show nothing to moderate: the moderated variance is then given as it is.
     """
     pieces = cell.by_cluster(own.labels)
-    shares = cell.by_cluster(cell.weight)
-    seen = float(pieces @ pieces)
-    d = cell.n_clusters - 1.0
-    steady = residual_variance * float(shares @ shares)
-    variance = (d * seen + PRIOR_LABELS * steady) / (d + PRIOR_LABELS)
-    if seen <= 1e-12 * variance:
-        return own, variance
-    labels: FloatArray = own.labels * np.sqrt(variance / seen)
-    return own._replace(labels=labels), 0.0
+    spread = np.sqrt(residual_variance) * cell.by_cluster(cell.weight)
+    steady = float(spread @ spread)
+    if float(pieces @ pieces) <= 1e-12 * steady:
+        d = float(cell.n_clusters)
+        return None, PRIOR_LABELS * steady / (d + PRIOR_LABELS)
+    return FewLabels(pieces, spread), 0.0
