@@ -45,6 +45,7 @@ class Cell:
     binary_labels: int = 0
     may_say: tuple[str, ...] = ()  # findings that excuse a miss
     peers: bool = True  # methods that know independent rows apply
+    tied: bool = False  # all policies are equal: what counts is `falsely_worse`
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Study:
     to_exact: float  # binary labels: mean width / Clopper-Pearson's on the labels alone
     best_wrong: float
     warned: float
+    silent: float  # share of all values that miss, not refused and without such a finding
+    falsely_worse: float  # some policy called worse than the best that is not
     low_misses: float  # interval below the truth
     high_misses: float
     t_coverage: float  # of the t interval of the labels alone
@@ -68,7 +71,7 @@ class Study:
 
 def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
     """Repeat draw -> estimate."""
-    rows, best, warned, exact = [], [], [], []
+    rows, best, warned, exact, worse = [], [], [], [], []
     for seed in range(first_seed, first_seed + repetitions):
         rng = np.random.default_rng([seed, 20])
         sample = cell.draw(rng)
@@ -76,29 +79,32 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
         try:
             result = DirectEstimator(sample.dataset, **options).fit_and_estimate()
         except CJEError:  # refused as a whole
-            rows += [(True, *[np.nan] * 6)] * len(sample.watched or sample.truth)
+            rows += [(True, False, *[np.nan] * 6)] * len(sample.watched or sample.truth)
             best.append(False)
             continue
         refused = result.refused()
         codes = {f.code for f in result.findings}
-        warned.append(bool(codes & set(cell.may_say)))
+        told = bool(codes & set(cell.may_say))
+        warned.append(told)
         for name, interval in zip(result.policies, result.ci(), strict=True):
             if name not in (sample.watched or sample.truth):
                 continue
             truth = sample.truth[name]
             value = result.estimates[result.policies.index(name)]
             alone = labels_alone(sample, name)
-            rows.append((name in refused, interval[0], interval[1], value, truth, *alone))
+            rows.append((name in refused, told, interval[0], interval[1], value, truth, *alone))
         if cell.binary_labels:
             exact.append(_exact_width(sample, list(sample.truth)))
-        named = result.best_policy().policy
+        named, ties = result.best_policy().policy, result.best_policy().ties
         top = max(sample.truth.values())
         best.append(named is not None and sample.truth.get(named, top) < top)
-    refuse, low, high, value, truth, t_low, t_high = np.array(rows, float).T
+        apart = {*sample.truth} - {named, *ties, *refused}
+        worse.append(any(sample.truth[p] >= sample.truth.get(named, top) for p in apart))
+    refuse, told_so, low, high, value, truth, t_low, t_high = np.array(rows, float).T
     use = refuse == 0
     if not use.any():
         known = {"refused": 1.0, "best_wrong": float(np.mean(best)),
-                 "warned": float(np.mean(warned or [False]))}  # fmt: skip
+                 "warned": float(np.mean(warned or [False])), "silent": 0.0}  # fmt: skip
         return Study(**dict.fromkeys(Study.__annotations__, float("nan")) | known)
     error, width = (value - truth)[use], (high - low)[use]
     hit = (low <= truth) & (truth <= high)
@@ -113,6 +119,8 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
         to_exact=float(width.mean() / np.mean(exact)) if exact else float("nan"),
         best_wrong=float(np.mean(best)),
         warned=float(np.mean(warned or [False])),
+        silent=float((use & ~hit & (told_so == 0)).mean()),
+        falsely_worse=float(np.mean(worse)),
         low_misses=float((high < truth)[use].mean()),
         high_misses=float((low > truth)[use].mean()),
         t_coverage=float(((t_low <= truth) & (truth <= t_high))[use].mean()),
@@ -323,6 +331,18 @@ def log_uniform(rng: np.random.Generator, least: float, *, total: int = 1000) ->
     return Sample(data, {"a": 0.5, "b": 0.5})
 
 
+def equal(rng: np.random.Generator, policies: int, labels: int = 30, *, total: int = 300) -> Sample:
+    """Policies of one value: whichever leads, none is worse."""
+    parts = {}
+    for k in range(policies):
+        score = rng.random(total)
+        label = np.clip(0.35 + 0.3 * score + rng.normal(0, 0.1, total), 0, 1)
+        parts[f"v{k:02d}"] = {
+            "score": score, "label": label, "labelled": _some(rng, total, labels)
+        }  # fmt: skip
+    return Sample(_dataset(parts), dict.fromkeys(parts, 0.5))
+
+
 def rated(
     rng: np.random.Generator, raters: int, effect: float, crossed: bool, *, total: int = 400
 ) -> Sample:
@@ -399,6 +419,11 @@ def _cells() -> list[Cell]:
         Cell(f"{n} raters, effects {effect}, {'all rate each row' if crossed else 'one per row'}",
              partial(rated, raters=n, effect=effect, crossed=crossed), n - 1.0, peers=False)
         for n in (3, 8) for effect, crossed in ((0.1, False), (0.1, True), (0.0, False))
+    ]  # fmt: skip
+    cells += [
+        Cell(f"{k} equal policies, {n} labels each", partial(equal, policies=k, labels=n), n - 2.0,
+             peers=False, tied=True)
+        for k, n in ((5, 30), (20, 30), (30, 30), (40, 30), (30, 12))
     ]  # fmt: skip
     cells += [
         Cell("first 50 rows, drift, time recorded", partial(first_rows, timed=True), 48.0),
