@@ -145,15 +145,11 @@ def test_the_interval_of_few_labels_is_that_of_their_own_mean_and_holds_the_valu
 
 def test_labels_of_the_first_rows_are_reported_although_the_score_was_modelled() -> None:
     """Chance makes scores of labelled rows differ at 2%; the order is a finding all the same."""
-    rng = np.random.default_rng(2)
-    n = 500
-    score = rng.random(n)
-    score[:50] **= 0.7
-    label = np.where(np.arange(n) < 50, np.clip(score + rng.normal(0, 0.05, n), 0, 1), np.nan)
-    data = Dataset.from_arrays(prompt_id=[f"p{i}" for i in range(n)], policy=["a"] * n,
-                               judge_score=score, oracle_label=label)  # fmt: skip
-    codes = _codes(DirectEstimator(data).fit_and_estimate())
-    assert {"labels-modelled", "first-rows-labelled"} <= codes
+    cell = next(c for c in CELLS if c.name == "first 50 rows, drift, no time")
+    data = cell.draw(np.random.default_rng([38, 20])).dataset
+    assert {"labels-modelled", "first-rows-labelled"} <= _codes(
+        DirectEstimator(data).fit_and_estimate()
+    )
 
 
 def test_a_file_in_the_order_of_a_modelled_score_is_not_reported_for_its_order() -> None:
