@@ -10,7 +10,7 @@ from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators import DirectEstimator
 from cje.estimators.direct.own_labels import few_labels, towards_borrowed
-from cje.estimators.direct.rectifier import LabelledCell, Rectified, rectified_mean
+from cje.estimators.direct.rectifier import LabelledCell, rectified_mean
 from cje.estimators.registry import find_estimator
 from cje.results.result import EstimationResult
 from studies.stress_direct import CELLS
@@ -91,29 +91,22 @@ def test_calibration_rows_without_clusters_join_those_of_their_prompts() -> None
 
 
 def test_the_value_moves_from_the_borrowed_to_the_rectified_one_without_a_jump() -> None:
-    weights = []
-    for n in (3, 5, 7, 8):
-        cell = LabelledCell(np.zeros(n), np.zeros(n), np.full(n, 1 / n), np.ones(n), np.arange(n))
-        pieces = np.where(np.arange(n) % 2, 0.1, -0.1) / n
-        own = Rectified(0.52, np.zeros(1), pieces, 1.0)
-        weights.append((towards_borrowed(own, 0.5, cell, 8) - 0.5) / 0.02)
+    weights = [(towards_borrowed(0.52, 0.5, 0.01 / n, n, 8) - 0.5) / 0.02 for n in (3, 5, 7, 8)]
     assert weights == sorted(weights)
     assert 0.5 < weights[0] < weights[2] < 1.0
     assert weights[3] == pytest.approx(1.0)
 
 
 def test_a_large_offset_is_not_shrunk_away() -> None:
-    cell = LabelledCell(np.zeros(4), np.zeros(4), np.full(4, 0.25), np.ones(4), np.arange(4))
-    own = Rectified(0.2, np.zeros(1), np.array([0.02, -0.02, 0.02, -0.02]), 1.0)
-    assert towards_borrowed(own, 0.8, cell, 8) == pytest.approx(0.2, abs=0.005)
+    assert towards_borrowed(0.2, 0.8, 0.0016, 4, 8) == pytest.approx(0.2, abs=0.005)
 
 
 def test_residuals_that_happen_to_agree_do_not_look_certain() -> None:
     cell = LabelledCell(np.zeros(4), np.full(4, 0.3), np.full(4, 0.25), np.ones(4), np.arange(4))
     own = rectified_mean(np.zeros(10), None, cell, 1.0)
-    few, unseen = few_labels(own, cell, 0.04)
-    assert few is None
-    assert unseen == pytest.approx(4.0 * (0.04 / 4) / 8.0)
+    few = few_labels(own, cell, 0.04)
+    assert not few.influence.any()
+    assert few.unseen == pytest.approx(4.0 * (0.04 / 4) / 8.0)
 
 
 def test_a_slope_fitted_elsewhere_has_no_leverage_on_a_few_labels() -> None:

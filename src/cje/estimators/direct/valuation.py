@@ -94,10 +94,13 @@ class Valuation:
                 unseen = unseen_variance(cell.n_clusters)
         else:
             trials = np.nan
-            few, unseen = few_labels(found, cell, self._other_variance(rows[at], slope))
+            few = few_labels(found, cell, self._other_variance(rows[at], slope))
+            unseen = few.unseen
             u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
             borrowed = float(u @ self.predictor.reward(scores, x))
-            value = towards_borrowed(found, borrowed, cell, self.min_labels)
+            value = towards_borrowed(
+                found.value, borrowed, few.variance, cell.n_clusters, self.min_labels
+            )
         mean = float(cell.weight @ cell.label)
         variance = float(cell.weight @ (cell.label - mean) ** 2)
         error = cell.label - slope * cell.prediction
