@@ -8,10 +8,9 @@ offsets is what the policy's labels show, but at least a twentieth of the label'
 :math:`\tau = \max(|\delta|, 0.05)`. The weight of the prior ends where the policy has labels
 enough: :math:`s^2` is multiplied by :math:`1 - n / n_0`, so nothing jumps at :math:`n_0`.
 
-The interval is that of R, around R (`InfluenceEstimate.shrinkage`): any offset is covered alike, and
-the prior only lowers the error of the value. Around the value, an interval of the same width would
-cover 97% where the offset is small and 93% where it is two and a half times s (known s, four
-labels).
+The interval is that of R, around R (`InfluenceEstimate.shrinkage`): any offset is covered alike,
+and the prior only lowers the error of the value. Around the value, an interval of the same width
+would cover 97% where the offset is small and 93% where it is 2.5 s (four labels, s known).
 """
 
 from __future__ import annotations
