@@ -1,6 +1,6 @@
 """The direct estimator on the stress cells beside its peers, on the same data sets.
 
-    python -m benchmarks.stress_peers [--quick] [--cells TEXT]
+    python -m benchmarks.stress_peers [--quick] [--cells TEXT] [--table]
 
 cje-eval 0.9.3 (rows of a cluster share a prompt id; it clusters by prompt), PPI++ of ppi-python
 (on cluster means where whole clusters are labelled), glide 0.11 (clustered PPI where rows share a
@@ -241,11 +241,35 @@ def _says(part: Mapping[str, Any]) -> str:
     return text + ")"
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """The record as the table of `docs/methods/estimators.md`: coverage and mean width."""
+    names = (OURS, *ENVIRONMENTS, ALONE)
+    lines = [f"| design | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for found in (entry for entry in rows if "found" in entry):
+        cells = [_cell(found["found"].get(name)) for name in names]
+        lines.append(f"| {found['bar'].partition(': width')[0]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(part: Mapping[str, Any] | None) -> str:
+    if part is None:
+        return "-"
+    if part["coverage"] is None:
+        return "errors" if part["errors"] > part["refused"] else "refused"
+    text = f"{part['coverage']:.3f} {part['width']:.3f}"
+    lacking = part["refused"] + part["errors"]
+    return text + (f" ({lacking:.0%} without)" if lacking >= 0.005 else "")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--cells", default="", help="only cells whose name holds this text")
+    parser.add_argument("--table", action="store_true", help="print the record as Markdown")
     chosen = parser.parse_args()
+    if chosen.table:
+        print(table(results.load()["modules"]["stress_peers"]["full"]["rows"]))
+        return
     run(chosen.quick, cells=chosen.cells)
 
 

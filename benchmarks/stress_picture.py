@@ -44,7 +44,7 @@ def picture(rows: Sequence[Mapping[str, Any]], peers: Sequence[Mapping[str, Any]
         (True, {"facecolors": "none", "edgecolors": "#1f5fa8",
                 "label": "direct, a finding names the cause"}),
     ):  # fmt: skip
-        points = [(r["width"], r["value"]) for r, t in zip(shown, told, strict=True)
+        points = [(r["width"], r["coverage"]) for r, t in zip(shown, told, strict=True)
                   if t is finding]  # fmt: skip
         draw(points, **style)
     axis.set(xlabel="mean width, over the t interval with the true sd of direct",

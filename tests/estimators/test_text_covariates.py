@@ -1,11 +1,14 @@
 """`text_model`: embeddings of responses as automatic covariates."""
 
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cje.analysis import analyze_dataset
+from cje.cli.main import main
 from cje.data.codes import Strings
 from cje.data.dataset import Dataset
 from cje.data.embedding import embed
@@ -169,8 +172,35 @@ def test_wrong_folders_and_missing_texts_are_refused_with_the_remedy(
     )  # fmt: skip
     with pytest.raises(CJEError, match="needs the text of every response"):
         DirectEstimator(bare, covariates="auto", text_model=model).fit_and_estimate()
-    monkeypatch.setitem(__import__("sys").modules, "model2vec", None)
+    monkeypatch.setitem(sys.modules, "model2vec", None)
     folder = tmp_path / "elsewhere"  # not in the cache of loaded models
     folder.mkdir()
     with pytest.raises(MissingExtraError, match=r"causal-judge\[text\]"):
         DirectEstimator(data, covariates="auto", text_model=folder).fit_and_estimate()
+
+
+def test_the_command_tries_the_text_and_prints_a_line_about_it(
+    tmp_path: Path,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data, file = _data(1.0), tmp_path / "rows.jsonl"
+    rows = zip(
+        data.prompt_id.decode(), data.policy.decode(), data.judge_score.tolist(),
+        data.oracle_label.tolist(), data.response or (), strict=True,
+    )  # fmt: skip
+    file.write_text(
+        "\n".join(
+            json.dumps({"prompt_id": p, "policy": v, "judge_score": s, "response": r}
+                       | ({} if np.isnan(y) else {"oracle_label": y}))
+            for p, v, s, y, r in rows
+        ),
+        encoding="utf-8",
+    )  # fmt: skip
+    command = ["analyze", str(file), "--covariate", "auto", "--text-model", str(model)]
+    monkeypatch.setattr(sys, "argv", ["cje", *command, "--judge-scale", "0-1"])
+    with pytest.raises(SystemExit):
+        main()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the prediction of the labels uses text (tiny) beside the score" in said

@@ -275,7 +275,7 @@ def _value_stream(data: Dataset, period: IntArray, names: list[str], level: floa
     estimate = result.influence
     counts = np.bincount(period[data.is_labelled], minlength=len(names))
     return _stream(
-        "value", names, estimate.values[order], estimate.standard_errors()[order],
+        "value", names, estimate.centre[order], estimate.standard_errors()[order],
         estimate.degrees_of_freedom()[order], estimate.skewness()[order], counts, level,
         (data.oracle_scale.low, data.oracle_scale.high),
     )  # fmt: skip

@@ -232,6 +232,7 @@ def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, An
         "trials": None
         if estimate.trials is None
         else [_finite(v) for v in estimate.trials.tolist()],
+        "shrinkage": None if estimate.shrinkage is None else estimate.shrinkage.tolist(),
     }
 
 
@@ -295,6 +296,7 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
         None if data["clusters"] is None else tuple(data["clusters"]),
         bounds,
         None if data.get("trials") is None else np.array(data["trials"], dtype=np.float64),
+        data.get("shrinkage"),
     )
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cje.estimators.direct.own_labels import FewLabels
 from cje.estimators.direct.raters import RaterShare
-from cje.inference import LABELS, SAMPLING, Component
+from cje.inference import LABELS, SAMPLE_LABELS, SAMPLING, Component
 from cje.inference.folded import FoldedClusters
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
@@ -18,6 +19,7 @@ __all__ = [
     "CellRows",
     "Labels",
     "Scores",
+    "few_label_component",
     "label_components",
     "sampling_component",
     "to_bound",
@@ -104,6 +106,8 @@ class Cell:
     by_label: FloatArray | None = None  # borrowed: influence of every label of the pool
     label_variance: FloatArray | None = None  # of the labels of each of its clusters
     clusters: IntArray | None = None  # those clusters
+    few: FewLabels | None = None  # too few of its own: apart from `influence`
+    shrinkage: float = 0.0  # what moved its value from its own labels' mean
 
     @property
     def n_labels(self) -> int:
@@ -120,6 +124,19 @@ def sampling_component(
         if cell.clusters is not None and cell.label_variance is not None:
             known[cell.clusters, k] = cell.label_variance
     return Component(SAMPLING, influence, label_variance=known, folded=folded)
+
+
+def few_label_component(cells: Sequence[Cell], n_units: int) -> list[Component]:
+    """The labels of the policies that have few, with a moderated variance."""
+    if all(cell.few is None for cell in cells):
+        return []
+    influence = np.zeros((n_units, len(cells)))
+    spread = np.zeros_like(influence)
+    for k, cell in enumerate(cells):
+        if cell.few is not None:
+            influence[cell.clusters, k] = cell.few.influence
+            spread[cell.clusters, k] = cell.few.spread
+    return [Component(SAMPLE_LABELS, influence, spread=spread)]
 
 
 def label_components(

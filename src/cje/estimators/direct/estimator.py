@@ -17,6 +17,7 @@ from cje.estimators.direct.borrowing import Borrowing
 from cje.estimators.direct.cells import (
     Cell,
     Labels,
+    few_label_component,
     label_components,
     sampling_component,
     to_bound,
@@ -335,6 +336,7 @@ class DirectEstimator:
             self._sample.unit_names,
             (0.0, 1.0),
             np.array([cell.trials for cell in done]),
+            np.array([cell.shrinkage for cell in done]),
         ).rescaled(scale.width, scale.low)
         borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
         n_rows = {name: cell.rows.n_rows for name, cell in zip(names, done, strict=True)}
@@ -359,7 +361,7 @@ class DirectEstimator:
 
     def _other_components(self, done: Sequence[Cell], n_units: int) -> list[Component]:
         """The raters' choice, and the labels behind borrowed values."""
-        found = []
+        found = few_label_component(done, n_units)
         if self._raters.role == "random":
             between = rater_component(self._sample.data, [cell.share for cell in done])
             found += [] if between is None else [between]

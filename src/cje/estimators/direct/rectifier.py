@@ -105,22 +105,24 @@ def shrunken_slopes(slopes: list[Slope]) -> FloatArray:
     )
 
 
-def rectified_mean(centre: float, cell: LabelledCell, slope: float) -> Rectified:
+def rectified_mean(
+    centre: float, cell: LabelledCell, slope: float, *, fitted_here: bool = True
+) -> Rectified:
     r"""Estimate and influence of one cell whose rows have the mean prediction `centre`.
 
     .. math:: \psi_i = u_i \lambda (f_i - \bar f) + L_i w_i (e_i - \bar e) / \sqrt{1 - h_{g(i)}},
               \quad e = y - \lambda f
 
     The leverage :math:`h_g` of the labelled cluster of row i, for an error that its labels share
-    (in the weighted mean and in the slope), makes the sum of squares unbiased with few labelled
-    clusters (HC2; MacKinnon & White 1985; Bell & McCaffrey 2002).
+    (in the weighted mean, and in the slope where that was `fitted_here`), makes the sum of squares
+    unbiased with few labelled clusters (HC2; MacKinnon & White 1985; Bell & McCaffrey 2002).
     """
     error = cell.label - slope * cell.prediction
     error_mean = float(cell.weight @ error)
     z, _ = _centred(cell)
     spread = float(cell.slope_weight @ z**2)
     leverage = cell.by_cluster(cell.weight)
-    if spread > 0:
+    if fitted_here and spread > 0:
         c = cell.by_cluster(cell.slope_weight)
         pull = cell.by_cluster(cell.slope_weight * z)
         leverage += pull**2 / np.where(c > 0, c, 1.0) / spread

@@ -91,24 +91,31 @@ def selection_findings(
 
 
 def order_findings(data: Dataset, checks: Mapping[str, SelectionCheck]) -> list[Finding]:
-    """Policies whose labels lie in one part of the file, where no time says what that means."""
+    """Policies whose labels lie in one part of the file, where no time says what that means.
+
+    Policies with recorded propensities have no check. Where labelling was modelled from other
+    factors, the place of a row is compared beyond what these explain: a file in the order of the
+    score, labelled more often at high scores, is not labelled by its order.
+    """
     found: list[Finding] = []
-    if data.label_propensity is not None or any(may_be_time(name) for name in data.covariates):
+    if any(may_be_time(name) for name in data.covariates):
         return found
+    factors = _factors(data)
     for code, policy in enumerate(data.policy.names):
         if not _order_matters(checks.get(policy)):
             continue
         mine = np.flatnonzero(data.policy.codes == code)
         labelled = data.is_labelled[mine]
         place = (np.arange(len(mine)) + 0.5) / len(mine)
-        gap = chance_gap(place, labelled, data.units.codes[mine])
+        beyond = _residual(place, [factors[name][mine] for name in checks[policy].depends_on])
+        gap = chance_gap(beyond, labelled, data.units.codes[mine])
         found += place_findings(policy, checks, gap, float(place[labelled].mean()))
     return found
 
 
 def _order_matters(check: SelectionCheck | None) -> bool:
-    """Whether labels that are random as far as was checked could still follow the file."""
-    return check is not None and check.status == "random" and bool(check.factors)
+    """Whether labels that are random, or modelled, could still follow the file."""
+    return check is not None and check.status != "refused" and bool(check.factors)
 
 
 def place_findings(
@@ -123,6 +130,18 @@ def place_findings(
         return []
     where = "beginning" if gap.gap < 0 else "end"
     return [limits.finding(policy, where=where, position=position, p_value=p)]
+
+
+def _residual(values: FloatArray, factors: Sequence[FloatArray]) -> FloatArray:
+    """What a line in the factors (at their mean where missing) leaves of the values."""
+    if not factors:
+        return values
+    columns = [np.ones_like(values)]
+    for factor in factors:
+        known = np.isfinite(factor)
+        columns.append(np.where(known, factor, factor[known].mean() if known.any() else 0.0))
+    table = np.column_stack(columns)
+    return np.asarray(values - table @ np.linalg.lstsq(table, values, rcond=None)[0])
 
 
 def with_labelling_model(

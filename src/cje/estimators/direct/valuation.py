@@ -10,7 +10,7 @@ from cje.estimators.direct.borrowing import Borrowing
 from cje.estimators.direct.cells import Cell, CellRows, Labels
 from cje.estimators.direct.label_pool import LabelPool
 from cje.estimators.direct.label_predictor import LabelPredictor
-from cje.estimators.direct.own_labels import moderated, towards_borrowed
+from cje.estimators.direct.own_labels import few_labels, towards_borrowed
 from cje.estimators.direct.raters import RaterShare
 from cje.estimators.direct.rectifier import LabelledCell, effective_trials, rectified_mean
 from cje.estimators.identical_labels import unseen_variance
@@ -63,19 +63,22 @@ class Valuation:
         if scores.offset is not None:
             prediction += scores.offset
         centre = float(rows.weight @ prediction) + float(rows.labelled @ cell.prediction)
-        found = rectified_mean(centre, cell, slope)
-        value, unseen = found.value, 0.0
-        if not enough:
-            found, unseen = moderated(found, cell, self._other_variance(own, slope))
-            value = towards_borrowed(found, self._mean_reward(rows), cell, self.min_labels)
-        elif np.ptp(cell.label) == 0.0:
-            unseen = unseen_variance(cell.n_clusters)
+        found = rectified_mean(centre, cell, slope, fitted_here=enough)
+        value, unseen, few, trials = found.value, 0.0, None, np.nan
         by_score = found.of_rows(prediction)
-        at_labels = rows.labelled * found.of_rows(cell.prediction) + found.labels
-        trials = np.nan
+        at_labels = rows.labelled * found.of_rows(cell.prediction)
         if enough:
+            at_labels += found.labels
             rest = float(rows.square @ by_score**2)
             trials = effective_trials(at_labels, rest, rows.n_rows / len(own), cell)
+            if np.ptp(cell.label) == 0.0:
+                unseen = unseen_variance(cell.n_clusters)
+        else:
+            few = few_labels(found, cell, self._other_variance(own, slope))
+            unseen = few.unseen
+            value = towards_borrowed(
+                found.value, self._mean_reward(rows), few.variance, cell.n_clusters, self.min_labels
+            )
         mean = float(cell.weight @ cell.label)
         variance = float(cell.weight @ (cell.label - mean) ** 2)
         error = cell.label - slope * cell.prediction
@@ -83,8 +86,9 @@ class Valuation:
         shares = cell.by_cluster(cell.weight)
         clusters = np.empty(cell.n_clusters, dtype=np.int64)
         clusters[cell.cluster] = self.labels.units[own]
+        value = float(np.clip(value, 0.0, 1.0))
         return Cell(
-            float(np.clip(value, 0.0, 1.0)),
+            value,
             rows,
             by_score,
             at_labels,
@@ -95,8 +99,10 @@ class Valuation:
             unseen,
             RaterShare(self.labels.rows[own], cell.weight, error - float(cell.weight @ error)),
             trials,
-            label_variance=spread * shares**2,
+            label_variance=spread * shares**2 if enough else None,
             clusters=clusters,
+            few=few,
+            shrinkage=0.0 if enough else value - found.value,
         )
 
     def _mean_reward(self, rows: CellRows) -> float:
