@@ -311,11 +311,14 @@ def _period(series: pl.Series) -> int | None:
 def _encode(series: pl.Series) -> tuple[IntArray, Strings]:
     """Integers and vocabulary, in order of first appearance.
 
-    A category space of its own (not the process-wide one) keeps the integers dense and frees the
+    Where the first value does not come again, perhaps none does: that is cheap to count. A category space of its own (not the process-wide one) keeps the integers dense and frees the
     strings together with the column.
     """
     import polars
 
+    n = series.len()
+    if n and int((series == series[0]).sum()) == 1 and series.n_unique() == n:
+        return np.arange(n), Strings(series.cast(polars.String))
     if isinstance(series.dtype, polars.String):
         series = series.cast(polars.Categorical(polars.Categories.random()))
     distinct = series.unique(maintain_order=True)

@@ -12,7 +12,7 @@ from cje.findings import Finding
 from cje.findings.labels import LABELS_DEPEND_ON
 from cje.inference import holm
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
-from cje.kernels.clusters import cluster_means, cluster_sums
+from cje.kernels.clusters import cluster_means, cluster_sums, count_distinct, renumbered
 
 __all__ = ["ChanceGap", "LabellingTest", "chance_gap", "labelling_findings", "labelling_tests"]
 
@@ -80,8 +80,8 @@ def chance_gap(values: FloatArray, labelled: BoolArray, prompts: IntArray) -> Ch
     >>> found.gap, round(found.sd, 4)
     (1.0, 0.6455)
     """
-    _, code = np.unique(prompts, return_inverse=True)
-    size = np.bincount(code).astype(np.float64)
+    code, n_prompts = renumbered(prompts)
+    size = np.bincount(code, minlength=n_prompts).astype(np.float64)
     n_labelled = np.bincount(code, labelled)
     share = n_labelled / size
     mean = cluster_means(values, code, len(size))
@@ -119,7 +119,7 @@ def labelling_tests(
             at = None if prompts is None else prompts[known]
             found.append((name, *_rank_sum(values[known], mine, at)))
     for name, codes in categories.items():
-        if len(np.unique(codes)) > 1:
+        if count_distinct(codes) > 1:
             found.append((name, *_shares(codes, labelled, prompts)))
     adjusted: Any = holm([p for _, _, p in found]) if found else []
     return [LabellingTest(*f, float(q)) for f, q in zip(found, adjusted, strict=True)]
@@ -162,7 +162,7 @@ def _shares(codes: IntArray, labelled: BoolArray, prompts: IntArray | None) -> t
     """
     from scipy.special import chdtrc, ndtr
 
-    _, level = np.unique(codes, return_inverse=True)
+    level, _ = renumbered(codes)
     total = np.bincount(level).astype(np.float64)
     hits = np.bincount(level, labelled)
     share = float(labelled.mean())
