@@ -32,7 +32,7 @@ def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Find
     codes = data.policy.codes if by_policy else np.zeros(len(data), dtype=np.int64)
     found = []
     for code in np.flatnonzero(np.bincount(codes)):
-        mine = codes == code
+        mine = np.flatnonzero(codes == code)
         tested = _gap(data, mine)
         if tested is None or tested[1] >= LABELS_NOT_RANDOM["p_value"]:
             continue
@@ -41,7 +41,7 @@ def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Find
             LABELS_NOT_RANDOM.finding(
                 data.policy.names[code] if by_policy else None,
                 gap=data.judge_scale.width * tested[0],
-                n_rows=int(mine.sum()),
+                n_rows=len(mine),
                 p_value=tested[1],
                 how="with the recorded probabilities" if known else "at random",
             )
@@ -49,7 +49,7 @@ def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Find
     return found
 
 
-def _gap(data: Dataset, mine: BoolArray) -> tuple[float, float] | None:
+def _gap(data: Dataset, mine: IntArray) -> tuple[float, float] | None:
     """How far the labelled rows' scores are from all rows', and its p-value."""
     score, labelled = data.judge_score[mine], data.is_labelled[mine]
     n = int(labelled.sum())

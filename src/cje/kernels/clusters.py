@@ -11,7 +11,7 @@ from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["cluster_means", "cluster_sums", "count_distinct", "renumbered"]
 
-_SPARSE = 8  # numbers per row beyond which sorting is cheaper than a table of all numbers
+_SPARSE = 64  # numbers per row beyond which sorting is cheaper than a table of all numbers
 
 
 def cluster_sums(values: ArrayLike, codes: ArrayLike, n_clusters: int) -> FloatArray:

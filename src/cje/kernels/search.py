@@ -47,14 +47,21 @@ def segment_finder(edges: FloatArray, n_points: int) -> Callable[[FloatArray], I
     if np.diff(starts).max() > _CROWDED:
         return bisect
     padded = np.concatenate(([-np.inf], edges, [np.inf]))
+    above = padded[1:]
 
     def look_up(x: FloatArray) -> IntArray:
-        bucket = (np.clip(x, low, high) - low) / width
-        segment = starts.take(np.minimum(bucket.astype(np.int64), _BUCKETS))
-        while (behind := padded.take(segment + 1) <= x).any():
-            segment += behind
-        while (beyond := padded.take(segment) > x).any():
-            segment -= beyond
+        bucket = np.clip(x, low, high)
+        bucket -= low
+        bucket /= width
+        segment = starts.take(bucket.astype(np.int64), mode="clip")
+        behind = np.flatnonzero(above.take(segment) <= x)
+        while len(behind):
+            segment[behind] += 1
+            behind = behind[above[segment[behind]] <= x[behind]]
+        beyond = np.flatnonzero(padded.take(segment) > x)
+        while len(beyond):
+            segment[beyond] -= 1
+            beyond = beyond[padded[segment[beyond]] > x[beyond]]
         return segment
 
     return look_up

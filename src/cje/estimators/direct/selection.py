@@ -11,8 +11,12 @@ import numpy as np
 from cje.data.dataset import Dataset
 from cje.data.field_names import may_be_time
 from cje.data.folds import get_folds
-from cje.diagnostics.labelling import chance_gap
-from cje.diagnostics.selection import SelectionCheck, check_selection, selection_model
+from cje.diagnostics.selection import (
+    SelectionCheck,
+    check_selection,
+    place_in_file,
+    selection_model,
+)
 from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.labels import (
@@ -96,17 +100,15 @@ def order_findings(data: Dataset, checks: Mapping[str, SelectionCheck]) -> list[
         return found
     limits = FIRST_ROWS_LABELLED
     for code, policy in enumerate(data.policy.names):
-        mine = np.flatnonzero(data.policy.codes == code)
-        labelled = data.is_labelled[mine]
         check = checks.get(policy)
-        if check is None or check.status != "random" or not check.factors:
+        if check is None or check.status != "random" or check.position is None:
             continue
-        place = (np.arange(len(mine)) + 0.5) / len(mine)
-        gap = chance_gap(place, labelled, data.units.codes[mine])
+        gap = check.position
         p = float(t_p_value(gap.z, max(gap.n_prompts - 1.0, 1.0)))
         if p < limits["p_value"] and abs(gap.gap) > limits["position"]:
             where = "beginning" if gap.gap < 0 else "end"
-            position = float(place[labelled].mean())
+            labelled = data.is_labelled[data.policy.codes == code]
+            position = float(place_in_file(len(labelled))[labelled].mean())
             found.append(limits.finding(policy, where=where, position=position, p_value=p))
     return found
 
