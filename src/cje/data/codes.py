@@ -316,7 +316,8 @@ def _period(series: pl.Series) -> int | None:
 def _encode(series: pl.Series) -> tuple[IntArray, Strings]:
     """Integers and vocabulary, in order of first appearance.
 
-    Where the first value does not come again, perhaps none does: that is cheap to count. A category space of its own (not the process-wide one) keeps the integers dense and frees the
+    Where the first value does not come again, perhaps none does: that is cheap to count.
+    A category space of its own (not the process-wide one) keeps the integers dense and frees the
     strings together with the column.
     """
     import polars

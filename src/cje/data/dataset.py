@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -203,10 +204,10 @@ class Dataset:
         """What is independent of each other: the cluster where there is one, else the prompt."""
         return self.prompt_id if self.cluster is None else self.cluster
 
-    @property
+    @cached_property
     def is_labelled(self) -> BoolArray:
         """Rows with an oracle label."""
-        return ~np.isnan(self.oracle_label)
+        return frozen(~np.isnan(self.oracle_label), np.bool_)
 
     @property
     def n_labelled(self) -> int:

@@ -10,7 +10,8 @@ from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["segment_finder"]
 
-_BUCKETS = 4096
+_MOST_BUCKETS, _LEAST_BUCKETS = 4096, 256  # powers of two
+_POINTS = 4  # points per bucket from which the table pays
 _CROWDED = 8  # edges in one bucket beyond which bisection is the better choice
 
 
@@ -37,13 +38,14 @@ def segment_finder(edges: FloatArray, n_points: int) -> Callable[[FloatArray], I
     def bisect(x: FloatArray) -> IntArray:
         return edges.searchsorted(x, side="right")
 
-    if n_points < 4 * _BUCKETS or len(edges) < 2:
+    if n_points < _POINTS * _LEAST_BUCKETS or len(edges) < 2:
         return bisect
+    buckets = min(_MOST_BUCKETS, 1 << (n_points // _POINTS).bit_length() - 1)
     low, high = float(edges[0]), float(edges[-1])
-    width = (high - low) / _BUCKETS
+    width = (high - low) / buckets
     if not (np.isfinite(width) and width > 0.0):
         return bisect
-    starts = edges.searchsorted(low + width * np.arange(_BUCKETS + 1), side="right")
+    starts = edges.searchsorted(low + width * np.arange(buckets + 1), side="right")
     if np.diff(starts).max() > _CROWDED:
         return bisect
     padded = np.concatenate(([-np.inf], edges, [np.inf]))
