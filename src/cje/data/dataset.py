@@ -204,9 +204,13 @@ class Dataset:
         """What is independent of each other: the cluster where there is one, else the prompt."""
         return self.prompt_id if self.cluster is None else self.cluster
 
-    @cached_property
+    @property
     def is_labelled(self) -> BoolArray:
         """Rows with an oracle label."""
+        return self._labelled
+
+    @cached_property
+    def _labelled(self) -> BoolArray:
         return frozen(~np.isnan(self.oracle_label), np.bool_)
 
     @property

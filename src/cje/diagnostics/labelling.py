@@ -92,7 +92,10 @@ class LabelDraw:
         self.labelled = labelled
         self.chosen = np.flatnonzero(labelled)
         self.prompt, self.n_prompts = renumbered(prompts)
-        self.size = np.bincount(self.prompt, minlength=self.n_prompts).astype(np.float64)
+        if self.n_prompts == len(labelled):
+            self.size = np.ones(self.n_prompts)
+        else:
+            self.size = np.bincount(self.prompt, minlength=self.n_prompts).astype(np.float64)
         own = self.prompt[self.chosen]
         self.n_labelled = np.bincount(own, minlength=self.n_prompts).astype(np.float64)
         self.share = self.n_labelled / self.size

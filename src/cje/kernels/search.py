@@ -10,7 +10,7 @@ from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["segment_finder"]
 
-_MOST_BUCKETS, _LEAST_BUCKETS = 4096, 256  # powers of two
+_LEAST_BUCKETS, _MOST_BUCKETS = 256, 65_536  # powers of two
 _POINTS = 4  # points per bucket from which the table pays
 _CROWDED = 8  # edges in one bucket beyond which bisection is the better choice
 
