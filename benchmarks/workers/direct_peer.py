@@ -1,10 +1,10 @@
-"""Runs in cje-eval's own environment: seconds of one direct analysis of a table.
+"""Runs in cje-eval's own environment: processor seconds of one direct analysis of a table.
 
     python direct_peer.py table.parquet-or-csv
 
 Reads columns policy, prompt_id, judge_score, oracle_label (blank: not labelled), builds the rows
-cje-eval takes (not timed), and prints the seconds of `analyze_dataset` with its intervals, and by
-how many MiB it raised the memory's peak.
+cje-eval takes (not timed), and prints the processor seconds of `analyze_dataset` with its
+intervals, and by how many MiB it raised the memory's peak.
 """
 
 import csv
