@@ -52,8 +52,9 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
             theirs.append(peer["seconds"])
             ratios.append(mine[-1] / theirs[-1])
     apart = _apart(ours, peer)
-    note = f"ours {statistics.median(mine):.3f} s, cje-eval {statistics.median(theirs):.1f} s of processor; "
-    note += "apart (in joint standard errors): " + ", ".join(f"{k} {v:+.1f}" for k, v in apart)
+    note = f"ours {statistics.median(mine):.3f} s, cje-eval {statistics.median(theirs):.1f} s"
+    note += " of processor; apart (in joint standard errors): "
+    note += ", ".join(f"{k} {v:+.1f}" for k, v in apart)
     rows = [row("stacked-dr on Arena: time / cje-eval 0.3.0's", middle(ratios), 0.02,
                 note)]  # fmt: skip
     show(rows)

@@ -55,7 +55,7 @@ def mid_ranks(x: ArrayLike) -> FloatArray:
     """
     values = np.asarray(x, dtype=np.float64)
     order = np.argsort(values)
-    ordered = values[order]
+    ordered = values.take(order)
     rank = np.arange(1.0, len(values) + 1.0)
     new = ordered[1:] != ordered[:-1]
     if not new.all():
