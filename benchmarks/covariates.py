@@ -2,11 +2,14 @@
 
     python -m benchmarks.covariates [--quick]
 
-Simulated responses (`studies.covariates`) and the Arena sample, whose responses have a length only.
+Simulated responses (`studies.covariates`), whose texts a model of random word vectors embeds, and
+the Arena sample, whose responses have a length only.
 """
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from benchmarks.arena import POLICIES, arena_folder, replay
 from benchmarks.timing import main, row, show
 from cje.data import Codes, Dataset
 from cje.estimators import DirectEstimator
-from studies.covariates import saving
+from studies.covariates import hedged, saving, tiny_text_model
 
 __all__ = ["run"]
 
@@ -23,7 +26,7 @@ __all__ = ["run"]
 def run(quick: bool = False) -> list[dict[str, Any]]:
     """RMSE with automatic covariates over that without, on the same data sets."""
     n = 60 if quick else 400
-    rows = []
+    rows = _text(n)
     for effect, limit in ((0.0, 1.01), (0.1, 1.0), (0.3, 0.95)):
         found = saving(effect, n, first_seed=10_000)
         note = f"used in {found.used:.0%}, coverage {found.coverage:.3f}, standard error x "
@@ -32,6 +35,23 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
                         found.ratio, limit, note))  # fmt: skip
     rows += _arena(n)
     show(rows)
+    return rows
+
+
+def _text(n: int) -> list[dict[str, Any]]:
+    """Text that shifts the labels at a given score, through a model of random word vectors."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        model = tiny_text_model(Path(folder))
+        for effect, labels, limit in ((0.0, 50, 1.01), (0.0, 200, 1.01), (0.3, 50, 1.0),
+                                      (1.0, 50, 0.9), (1.0, 200, 0.95)):  # fmt: skip
+            found = saving(
+                effect, n, first_seed=10_000, draw=hedged, labels=labels, text_model=model
+            )
+            note = f"used in {found.used:.0%}, coverage {found.coverage:.3f}, standard error x "
+            note += f"{found.errors:.3f}, {n} repetitions"
+            rows.append(row(f"text shifts labels by {effect}, {labels} labels per policy: RMSE, "
+                            "embeddings / none", found.ratio, limit, note))  # fmt: skip
     return rows
 
 

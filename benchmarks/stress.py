@@ -5,8 +5,11 @@
 `studies.stress_direct` and `studies.stress_offpolicy` hold the cells (``CELLS``). A cell passes
 where 95% intervals cover 93.5-96.5% (rare binary labels: at least 93.5%) at 1.15 times the width of
 an oracle (the t interval with the estimator's true standard deviation; binary labels:
-Clopper-Pearson of the labels alone), or where the value is refused or a finding names the
-cause. Seeds start where no development looked. Writes `docs/methods/img/stress.png`.
+Clopper-Pearson of the labels alone), or where the value is refused. A row of issue 20 that says "or
+a finding" asks for no silent miss: at most 5% of the intervals may miss without a refusal and
+without a finding that names the cause. Of equal policies, 3-6% of the data sets may call one worse
+(a quarter of the repetitions, as 30 policies take longer). Seeds start where no development
+looked. Writes `docs/methods/img/stress.png`.
 """
 
 from __future__ import annotations
@@ -14,19 +17,20 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from benchmarks import results
+from benchmarks.stress_picture import HIGH, LOW, WIDTH, picture
 from benchmarks.timing import show
 
 __all__ = ["run"]
 
-LOW, HIGH, WIDTH = 0.935, 0.965, 1.15
+SILENT, MOST_SILENT = 0.05, 0.065  # the latter however few repetitions
+FALSE_LOW, FALSE_HIGH = 0.03, 0.06  # data sets of equal policies in which one is called worse
 FIRST_SEED = 1_000_000
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "methods" / "img" / "stress.png"
 
 
 def run(
@@ -39,7 +43,8 @@ def run(
         rows.append(found)
         show([found])
     if not cells and not quick:
-        picture([found for found in rows if "width" in found])
+        recorded = results.load()["modules"].get("stress_peers", {}).get("full", {"rows": []})
+        picture([found for found in rows if "width" in found], recorded["rows"])
     return rows
 
 
@@ -47,31 +52,51 @@ def _direct(cells: str, n: int) -> Iterator[dict[str, Any]]:
     module = importlib.import_module("studies.stress_direct")
     for cell in module.CELLS:
         if cells in cell.name:
-            yield direct_row(cell, module.study(cell, n, first_seed=FIRST_SEED), n)
+            times = max(n // 4, 50) if cell.tied else n
+            yield direct_row(cell, module.study(cell, times, first_seed=FIRST_SEED), times)
 
 
 def direct_row(cell: Any, found: Any, n: int) -> dict[str, Any]:
     """A row of the direct estimator, beside the t interval of the labels alone."""
-    noise = 3.0 * np.sqrt(LOW * (1.0 - LOW) / n)
     binary = bool(cell.binary_labels)
     width = found.to_exact if binary else found.to_oracle
-    covers = found.coverage >= LOW - noise and (binary or found.coverage <= HIGH + noise)
-    excused = found.refused >= 0.95 or found.warned >= 0.95
     return {
-        "bar": f"{cell.name}: coverage",
-        "value": found.coverage,
-        "limit": 0.95,
-        "ok": bool(excused or (covers and width <= WIDTH)),
-        "note": f"refused {found.refused:.3f}, warned {found.warned:.3f}, width {found.width:.4f}, "
+        **_judged(cell, found, n, width),
+        "note": f"coverage {found.coverage:.4f}, refused {found.refused:.3f}, "
+        f"warned {found.warned:.3f}, missed without either {found.silent:.4f}, "
+        f"width {found.width:.4f}, "
         f"{width:.2f} x {'Clopper-Pearson' if binary else 'oracle'}, bias {found.bias:+.4f}, "
         f"a worse version named best {found.best_wrong:.3f}; labels alone (t): coverage "
         f"{found.t_coverage:.3f}, width {found.t_width:.4f}; {n} repetitions",
         "refused": found.refused,
         "warned": found.warned,
+        "coverage": found.coverage,
         "width": found.to_oracle,
         "alone_coverage": found.t_coverage,
         "alone_width": found.to_oracle * found.t_width / found.width,
     }
+
+
+def _judged(cell: Any, found: Any, n: int, width: float) -> dict[str, Any]:
+    """The number that a cell is judged by, its limit, and whether it holds."""
+    if cell.tied:
+        noise = 3.0 * np.sqrt(0.05 * 0.95 / n)
+        share = found.falsely_worse
+        ok = FALSE_LOW - noise <= share <= FALSE_HIGH + noise
+        return _bar(f"{cell.name}: somebody falsely worse", share, FALSE_HIGH, ok)
+    if cell.may_say:
+        most = min(SILENT + 3.0 * np.sqrt(SILENT * (1.0 - SILENT) / n), MOST_SILENT)
+        name = f"{cell.name}: misses without refusal or finding"
+        return _bar(name, found.silent, SILENT, found.silent <= most)
+    noise = 3.0 * np.sqrt(LOW * (1.0 - LOW) / n)
+    covers = found.coverage >= LOW - noise
+    covers &= bool(cell.binary_labels) or found.coverage <= HIGH + noise
+    held = covers and width <= WIDTH
+    return _bar(f"{cell.name}: coverage", found.coverage, 0.95, found.refused >= 0.95 or held)
+
+
+def _bar(name: str, value: float, limit: float, ok: bool) -> dict[str, Any]:
+    return {"bar": name, "value": value, "limit": limit, "ok": bool(ok)}
 
 
 def _off_policy(cells: str, n: int) -> Iterator[dict[str, Any]]:
@@ -95,32 +120,6 @@ def _off_policy(cells: str, n: int) -> Iterator[dict[str, Any]]:
                 f"{s.bias:+.4f}, sd {s.sd:.4f}, width {s.width_ratio:.2f} x oracle, "
                 f"{n} repetitions",
             }
-
-
-def picture(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Coverage against width of every cell that gave intervals, beside the t interval of labels."""
-    import matplotlib.pyplot as plt
-
-    shown = [r for r in rows if r["refused"] < 0.95 and np.isfinite(r["width"])]
-    told = np.array([r["warned"] >= 0.8 for r in shown])
-    figure, axis = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
-    axis.axhspan(LOW, HIGH, color="0.93", zorder=0)
-    axis.axvline(WIDTH, color="0.8", linewidth=1.0, zorder=0)
-
-    def draw(x: str, y: str, use: np.ndarray, **style: Any) -> None:
-        points = np.array([[r[x], r[y]] for r in shown])[use]
-        axis.scatter(*np.clip(points, [0.4, 0.6], [2.6, 1.0]).T, s=24, **style)
-
-    draw("alone_width", "alone_coverage", np.full(len(shown), True), marker="x", color="#b5651d",
-         label="labels alone, t interval", linewidths=1.0)  # fmt: skip
-    draw("width", "value", ~told, color="#1f5fa8", label="direct")
-    draw("width", "value", told, facecolors="none", edgecolors="#1f5fa8",
-         label="direct, a finding names the cause")  # fmt: skip
-    axis.set(xlabel="mean width, over the t interval with the estimator's true sd",
-             ylabel="coverage of 95% intervals (lowest shown: 0.6)")  # fmt: skip
-    axis.legend(loc="center right", frameon=False)
-    figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
-    plt.close(figure)
 
 
 def main() -> None:

@@ -82,6 +82,62 @@ def compared() -> None:
     )
 
 
+def judged_twice() -> None:
+    """Two judges of the same responses, of which one likes long answers."""
+    rng = random.Random(8)
+    rows = []
+    for i in range(150):
+        difficulty = rng.gauss(0.0, 0.7)
+        labelled = rng.random() < 0.4
+        for version, gain, words in (("prod", 0.0, 12), ("cand", 0.4, 20)):
+            quality = 3.0 + gain - difficulty + rng.gauss(0.0, 0.6)
+            length = words + rng.randrange(10)
+            gpt = on_scale(quality + 0.3 + rng.gauss(0.0, 0.5))
+            claude = on_scale(quality + 0.12 * (length - 18) + rng.gauss(0.0, 0.7))
+            label = on_scale(quality) if labelled else ""
+            response = " ".join(["word"] * length)
+            rows.append((f"q{i}", version, response, gpt, claude, label))
+    columns = ["prompt_id", "policy", "response", "gpt_score", "claude_score", "human_label"]
+    write_csv("judge_the_judge/evals.csv", columns, rows)
+
+
+def in_a_spreadsheet() -> None:
+    """Responses in one file; ratings as a spreadsheet saves them, by two people, in words."""
+    rng = random.Random(9)
+    words = {1: "poor", 2: "poor", 3: "fair", 4: "good", 5: "good"}
+    rows = rated(rng, {"old": 0.0, "new": 0.5}, 160, 0.4)
+    write_csv(
+        "labels_in_a_spreadsheet/evals.csv",
+        ["prompt_id", "policy", "judge_score"],
+        [(p, v, j) for p, v, _, j, _ in rows],
+    )
+    ratings = [
+        (p, v, person, words[on_scale(y + rng.gauss(0.0, 0.4))])
+        for p, v, _, _, y in rows
+        if y is not None
+        for person in ("Ann", "Bob")
+    ]
+    write_csv(
+        "labels_in_a_spreadsheet/ratings.csv",
+        ["Question", "Version", "Rater", "Rating"],
+        ratings,
+    )
+
+
+def labelled_so_far() -> None:
+    """Both responses to a prompt labelled, prompts in random order: after 40, and after 120."""
+    rng = random.Random(10)
+    rows = rated(rng, {"prod": 0.0, "cand": 0.35}, 400, 1.0)
+    order = rng.sample(range(400), 400)
+    for n in (40, 120):
+        labelled = {f"q{i}" for i in order[:n]}
+        write_csv(
+            f"may_i_stop_now/after_{2 * n}.csv",
+            ["prompt_id", "policy", "judge_score", "human_label"],
+            [(p, v, j, y if p in labelled else "") for p, v, _, j, y in rows],
+        )
+
+
 def side_by_side() -> None:
     rng = random.Random(2)
     strength = {"prod": 0.0, "cand-a": 0.6, "cand-b": 0.2}
@@ -99,25 +155,33 @@ def side_by_side() -> None:
 
 
 def over_time() -> None:
+    """Twenty days: from 5 April on the judge is more generous. Ten anchors are scored every day."""
     rng = random.Random(3)
-    columns = ["prompt_id", "policy", "day", "judge_score", "human_label"]
+    columns = ["prompt_id", "policy", "day", "anchor", "judge_score", "human_label"]
+    anchors = [rng.random() for _ in range(10)]
     for month, name in ((3, "march"), (4, "april")):
         rows = []
         for day in range(1, 11):
-            for i in range(40):
+            date = f"2026-{month:02d}-{day:02d}"
+            generous = 0.15 if (month, day) >= (4, 5) else 0.0
+            for i in range(80):
                 quality = rng.random()
-                judge = min(max(quality + rng.gauss(0.0, 0.1), 0.0), 1.0)
+                judge = min(max(quality + generous + rng.gauss(0.0, 0.1), 0.0), 1.0)
                 label = f"{quality:.2f}" if i % 4 == 0 else ""
-                rows.append(
-                    (
-                        f"{name}-{day}-{i}",
-                        "prod",
-                        f"2026-{month:02d}-{day:02d}",
-                        f"{judge:.3f}",
-                        label,
-                    )
-                )
+                rows.append((f"{name}-{day}-{i}", "prod", date, 0, f"{judge:.3f}", label))
+            for i, quality in enumerate(anchors):
+                judge = min(max(quality + generous + rng.gauss(0.0, 0.02), 0.0), 1.0)
+                rows.append((f"anchor-{i}", "prod", date, 1, f"{judge:.3f}", ""))
         write_csv(f"monitor/{name}.csv", columns, rows)
+    old, new = [], []
+    for i in range(300):
+        quality = rng.random()
+        label = f"{quality:.2f}" if i % 3 == 0 else ""
+        scores = [min(max(quality + rng.gauss(0.0, 0.1), 0.0), 1.0) for _ in range(2)]
+        old.append((f"r{i}", f"{scores[0]:.3f}", label))
+        new.append((f"r{i}", f"{min(scores[1] + 0.15, 1.0):.3f}", label))
+    for name, rows in (("old", old), ("new", new)):
+        write_csv(f"monitor/{name}.csv", ["id", "judge_score", "human_label"], rows)
 
 
 def logged() -> None:
@@ -166,9 +230,27 @@ def survived() -> None:
         happens = 2.0 * (rng.expovariate(1.0) / math.exp(x)) ** 0.5
         ends = rng.expovariate(0.25)
         time, event = min(happens, ends), int(happens <= ends)
-        risks = [1.0 - math.exp(-((t / 2.0) ** 2) * math.exp(x)) for t in (1, 2)]
+        risks = [
+            1.0 - math.exp(-((t / 2.0) ** 2) * math.exp(f * x)) for f in (1, 2) for t in (1, 2)
+        ]
         rows.append((f"{time:.4f}", event, *(f"{risk:.4f}" for risk in risks)))
-    write_csv("check_a_survival_model/preds.csv", ["t", "e", "risk_1", "risk_2"], rows)
+    columns = ["t", "e", "risk_1", "risk_2", "old_1", "old_2"]
+    write_csv("check_a_survival_model/preds.csv", columns, rows)
+
+
+def competed() -> None:
+    """Relapse (1) and death without relapse (2), constant hazards; risks that are right."""
+    rng = random.Random(11)
+    rows = []
+    for _ in range(1500):
+        relapse, death = 0.3 * math.exp(rng.gauss(0.0, 0.8)), 0.15
+        happens, ends = rng.expovariate(relapse + death), rng.expovariate(0.2)
+        cause = 1 if rng.random() < relapse / (relapse + death) else 2
+        share = relapse / (relapse + death)
+        risks = [share * (1.0 - math.exp(-(relapse + death) * t)) for t in (1, 3)]
+        code = cause if happens <= ends else 0
+        rows.append((f"{min(happens, ends):.4f}", code, *(f"{risk:.4f}" for risk in risks)))
+    write_csv("competing_risks/preds.csv", ["t", "event", "risk_1", "risk_3"], rows)
 
 
 def prompts() -> None:
@@ -183,7 +265,10 @@ def prompts() -> None:
 
 
 def main() -> None:
-    for make in (compared, side_by_side, over_time, logged, classified, survived, prompts):
+    for make in (
+        compared, judged_twice, in_a_spreadsheet, labelled_so_far, side_by_side, over_time, logged,
+        classified, survived, competed, prompts,
+    ):  # fmt: skip
         make()
 
 

@@ -13,8 +13,13 @@ Every statement that `cje doctor`, `cje analyze`, the pipeline and the estimator
 data or a result, by its code. `cje findings` prints the same list. This page is generated from the
 registry, `cje.findings`, by `scripts/findings_page.py`.
 
-A finding with severity *refuse* means that the number must not be used for a decision, *warning*
-that it stands with the stated caution, and *info* restricts nothing.
+| severity | meaning |
+|---|---|
+| *refuse* | do not use the number for a decision |
+| *warning* | the number stands, with the stated caution |
+| *info* | nothing is restricted |
+
+The quoted sentences are those of the output; values of your data replace the words in braces.
 
 """
 

@@ -8,7 +8,7 @@ the intervals are against the t interval with the estimator's true standard devi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,11 @@ from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators import DirectEstimator
 from cje.kernels.arrays import FloatArray
+from cje.results import EstimationResult
 
-__all__ = ["CELLS", "Cell", "Sample", "Study", "study"]
+__all__ = [
+    "CELLS", "Cell", "Records", "Sample", "Study", "labels_alone", "records", "study", "summary",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Cell:
     binary_labels: int = 0
     may_say: tuple[str, ...] = ()  # findings that excuse a miss
     peers: bool = True  # methods that know independent rows apply
+    tied: bool = False  # all policies are equal: what counts is `falsely_worse`
 
 
 @dataclass(frozen=True)
@@ -60,49 +64,83 @@ class Study:
     to_exact: float  # binary labels: mean width / Clopper-Pearson's on the labels alone
     best_wrong: float
     warned: float
+    silent: float  # share of all values that miss, not refused and without such a finding
+    falsely_worse: float  # some policy called worse than the best that is not
     low_misses: float  # interval below the truth
     high_misses: float
     t_coverage: float  # of the t interval of the labels alone
     t_width: float
 
 
+@dataclass
+class Records:
+    """What each data set of a cell gave; records of several ranges of seeds add up."""
+
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    best_wrong: list[bool] = field(default_factory=list)
+    warned: list[bool] = field(default_factory=list)
+    exact_width: list[float] = field(default_factory=list)
+    falsely_worse: list[bool] = field(default_factory=list)
+
+    def __add__(self, other: Records) -> Records:
+        return Records(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
 def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
     """Repeat draw -> estimate."""
-    rows, best, warned, exact = [], [], [], []
-    for seed in range(first_seed, first_seed + repetitions):
+    return summary(cell, records(cell, range(first_seed, first_seed + repetitions)))
+
+
+def records(cell: Cell, seeds: range) -> Records:
+    """Draw and estimate once per seed."""
+    found = Records()
+    for seed in seeds:
         rng = np.random.default_rng([seed, 20])
         sample = cell.draw(rng)
         options = {"seed": seed, **sample.options}
         try:
             result = DirectEstimator(sample.dataset, **options).fit_and_estimate()
         except CJEError:  # refused as a whole
-            rows += [(True, *[np.nan] * 6)] * len(sample.watched or sample.truth)
-            best.append(False)
+            found.rows += [(True, False, *[np.nan] * 6)] * len(sample.watched or sample.truth)
+            found.best_wrong.append(False)
             continue
-        refused = result.refused()
-        codes = {f.code for f in result.findings}
-        warned.append(bool(codes & set(cell.may_say)))
-        for name, interval in zip(result.policies, result.ci(), strict=True):
-            if name not in (sample.watched or sample.truth):
-                continue
-            truth = sample.truth[name]
-            value = result.estimates[result.policies.index(name)]
-            alone = _labels_alone(sample, name)
-            rows.append((name in refused, interval[0], interval[1], value, truth, *alone))
-        if cell.binary_labels:
-            exact.append(_exact_width(sample, list(sample.truth)))
-        named = result.best_policy().policy
-        top = max(sample.truth.values())
-        best.append(named is not None and sample.truth.get(named, top) < top)
-    refuse, low, high, value, truth, t_low, t_high = np.array(rows, float).T
+        _add(found, cell, sample, result)
+    return found
+
+
+def _add(found: Records, cell: Cell, sample: Sample, result: EstimationResult) -> None:
+    refused = result.refused()
+    explained = bool({f.code for f in result.findings} & set(cell.may_say))
+    found.warned.append(explained)
+    for name, interval in zip(result.policies, result.ci(), strict=True):
+        if name not in (sample.watched or sample.truth):
+            continue
+        value = result.estimates[result.policies.index(name)]
+        alone = labels_alone(sample, name)
+        found.rows.append(
+            (name in refused, explained, *interval, value, sample.truth[name], *alone)
+        )
+    if cell.binary_labels:
+        found.exact_width.append(_exact_width(sample, list(sample.truth)))
+    named, ties = result.best_policy().policy, result.best_policy().ties
+    top = max(sample.truth.values())
+    found.best_wrong.append(named is not None and sample.truth.get(named, top) < top)
+    apart = {*sample.truth} - {named, *ties, *refused}
+    found.falsely_worse.append(any(sample.truth[p] >= sample.truth.get(named, top) for p in apart))
+
+
+def summary(cell: Cell, found: Records) -> Study:
+    """Coverage, refusals, widths and errors of what was recorded."""
+    refuse, explained, low, high, value, truth, t_low, t_high = np.array(found.rows, float).T
     use = refuse == 0
+    best, warned = float(np.mean(found.best_wrong)), float(np.mean(found.warned or [False]))
     if not use.any():
-        known = {"refused": 1.0, "best_wrong": float(np.mean(best)),
-                 "warned": float(np.mean(warned or [False]))}  # fmt: skip
+        known = {"refused": 1.0, "best_wrong": best, "warned": warned, "silent": 0.0}
         return Study(**dict.fromkeys(Study.__annotations__, float("nan")) | known)
     error, width = (value - truth)[use], (high - low)[use]
     hit = (low <= truth) & (truth <= high)
     sd = float(error.std())
+    exact = float(np.mean(found.exact_width)) if found.exact_width else float("nan")
     return Study(
         coverage=float(hit[use].mean()),
         refused=float(refuse.mean()),
@@ -110,9 +148,11 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
         sd=sd,
         bias=float(error.mean()),
         to_oracle=float(width.mean() / (2.0 * t_law.ppf(0.975, cell.df) * sd)) if sd else np.nan,
-        to_exact=float(width.mean() / np.mean(exact)) if exact else float("nan"),
-        best_wrong=float(np.mean(best)),
-        warned=float(np.mean(warned or [False])),
+        to_exact=float(width.mean()) / exact,
+        best_wrong=best,
+        warned=warned,
+        silent=float((use & ~hit & (explained == 0)).mean()),
+        falsely_worse=float(np.mean(found.falsely_worse)),
         low_misses=float((high < truth)[use].mean()),
         high_misses=float((low > truth)[use].mean()),
         t_coverage=float(((t_low <= truth) & (truth <= t_high))[use].mean()),
@@ -120,7 +160,7 @@ def study(cell: Cell, repetitions: int, *, first_seed: int = 0) -> Study:
     )
 
 
-def _labels_alone(sample: Sample, name: str) -> tuple[float, float]:
+def labels_alone(sample: Sample, name: str) -> tuple[float, float]:
     """The t interval of the mean of a policy's labels."""
     y = sample.dataset.oracle_label[sample.dataset.policy.mask(name)]
     y = y[np.isfinite(y)]
@@ -323,6 +363,18 @@ def log_uniform(rng: np.random.Generator, least: float, *, total: int = 1000) ->
     return Sample(data, {"a": 0.5, "b": 0.5})
 
 
+def equal(rng: np.random.Generator, policies: int, labels: int = 30, *, total: int = 300) -> Sample:
+    """Policies of one value: whichever leads, none is worse."""
+    parts = {}
+    for k in range(policies):
+        score = rng.random(total)
+        label = np.clip(0.35 + 0.3 * score + rng.normal(0, 0.1, total), 0, 1)
+        parts[f"v{k:02d}"] = {
+            "score": score, "label": label, "labelled": _some(rng, total, labels)
+        }  # fmt: skip
+    return Sample(_dataset(parts), dict.fromkeys(parts, 0.5))
+
+
 def rated(
     rng: np.random.Generator, raters: int, effect: float, crossed: bool, *, total: int = 400
 ) -> Sample:
@@ -399,6 +451,11 @@ def _cells() -> list[Cell]:
         Cell(f"{n} raters, effects {effect}, {'all rate each row' if crossed else 'one per row'}",
              partial(rated, raters=n, effect=effect, crossed=crossed), n - 1.0, peers=False)
         for n in (3, 8) for effect, crossed in ((0.1, False), (0.1, True), (0.0, False))
+    ]  # fmt: skip
+    cells += [
+        Cell(f"{k} equal policies, {n} labels each", partial(equal, policies=k, labels=n), n - 2.0,
+             peers=False, tied=True)
+        for k, n in ((5, 30), (20, 30), (30, 30), (40, 30), (30, 12))
     ]  # fmt: skip
     cells += [
         Cell("first 50 rows, drift, time recorded", partial(first_rows, timed=True), 48.0),

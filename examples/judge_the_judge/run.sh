@@ -1,2 +1,2 @@
-# How good is the judge of the support desk, by topic too? It prefers long answers.
-cje judge ../support/evals.csv --by topic --report judge.html
+# How good are two judges, and what do their errors depend on? One flatters long responses.
+cje judge evals.csv --report judges.html

@@ -1,13 +1,13 @@
 """pytest plugin: `@pytest.mark.cje(...)` and the fixture `cje_gate`.
 
-A test with the mark and the fixture is given the gate's result, and fails where the gate fails::
+A test with the mark and the fixture receives the gate's result, and fails if the gate fails::
 
     @pytest.mark.cje("evals.csv", baseline="prod", candidate="cand", margin=0.1)
     def test_the_candidate_is_good_enough(cje_gate):
         print(cje_gate.sentences())
 
-UNDECIDED fails the test, too, unless ``undecided="pass"`` (or ``"skip"``) is given. Without a mark
-the fixture is a function with the same arguments that returns the result and fails nothing.
+UNDECIDED also fails the test, unless ``undecided="pass"`` (or ``"skip"``) is given. Without a mark
+the fixture is a function with the same arguments that returns the result and fails no test.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def cje_gate(request: pytest.FixtureRequest) -> Any:
-    """The gate of the test's ``cje`` mark, failed or passed; without a mark, a function."""
+    """Result of the gate of the test's ``cje`` mark; without a mark, a function that returns it."""
     mark = request.node.get_closest_marker("cje")
     if mark is None:
         return _gate

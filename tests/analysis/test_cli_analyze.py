@@ -156,7 +156,7 @@ def test_the_margin_is_printed(
     _run(monkeypatch, "analyze", str(rows), "--margin", "0.1", "--by", "domain")
     text = capsys.readouterr().out
     assert "margin 0.1: non-inferior" in text
-    assert "p 1st non-inf." in text
+    assert "p 1st non-inferior" in text
     assert "candidate_1 - [bold]odd | x" in text
 
 

@@ -99,8 +99,9 @@ def test_numbers_order_by_size_and_dates_by_day() -> None:
 
 
 def test_a_monitor_without_enough_periods_or_with_odd_times_is_refused() -> None:
-    with pytest.raises(CJEError, match="at least 3 periods"):
+    with pytest.raises(CJEError, match="at least 3 periods") as few:
         monitor([stream(days=2)], time="day")
+    assert "time='COLUMN'" in str(few.value)
     odd = stream(days=5).with_columns(day=pl.lit("yesterday"))
     with pytest.raises(CJEError, match="a number or a date"):
         monitor([odd], time="day")

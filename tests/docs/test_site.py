@@ -123,3 +123,10 @@ def test_the_search_box_finds_pages_from_disk(site: Path) -> None:
         found.wait_for(timeout=15_000)
         assert found.locator("a").first.get_attribute("href")
         browser.close()
+
+
+def test_the_page_of_commands_has_every_command_and_its_options(site: Path) -> None:
+    page = html.unescape((site / "commands.html").read_text(encoding="utf-8"))
+    for words in ("analyze", "labels sheet", "survival check", "classifier check"):
+        assert f"Usage: cje {words}" in page
+    assert "--transport-margin" in page

@@ -9,9 +9,10 @@ from cje.data import RaterLabels, read
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators import DirectEstimator
-from cje.estimators.direct.own_labels import moderated, towards_borrowed
-from cje.estimators.direct.rectifier import LabelledCell, Rectified, rectified_mean
+from cje.estimators.direct.own_labels import few_labels, towards_borrowed
+from cje.estimators.direct.rectifier import LabelledCell, rectified_mean
 from cje.estimators.registry import find_estimator
+from cje.results.result import EstimationResult
 from studies.stress_direct import CELLS
 
 
@@ -90,28 +91,71 @@ def test_calibration_rows_without_clusters_join_those_of_their_prompts() -> None
 
 
 def test_the_value_moves_from_the_borrowed_to_the_rectified_one_without_a_jump() -> None:
-    weights = []
-    for n in (3, 5, 7, 8):
-        cell = LabelledCell(np.zeros(n), np.zeros(n), np.full(n, 1 / n), np.ones(n), np.arange(n))
-        pieces = np.where(np.arange(n) % 2, 0.1, -0.1) / n
-        own = Rectified(0.52, np.zeros(1), pieces, 1.0)
-        weights.append((towards_borrowed(own, 0.5, cell, 8) - 0.5) / 0.02)
+    weights = [(towards_borrowed(0.52, 0.5, 0.01 / n, n, 8) - 0.5) / 0.02 for n in (3, 5, 7, 8)]
     assert weights == sorted(weights)
     assert 0.5 < weights[0] < weights[2] < 1.0
     assert weights[3] == pytest.approx(1.0)
 
 
 def test_a_large_offset_is_not_shrunk_away() -> None:
-    cell = LabelledCell(np.zeros(4), np.zeros(4), np.full(4, 0.25), np.ones(4), np.arange(4))
-    own = Rectified(0.2, np.zeros(1), np.array([0.02, -0.02, 0.02, -0.02]), 1.0)
-    assert towards_borrowed(own, 0.8, cell, 8) == pytest.approx(0.2, abs=0.005)
+    assert towards_borrowed(0.2, 0.8, 0.0016, 4, 8) == pytest.approx(0.2, abs=0.005)
 
 
 def test_residuals_that_happen_to_agree_do_not_look_certain() -> None:
     cell = LabelledCell(np.zeros(4), np.full(4, 0.3), np.full(4, 0.25), np.ones(4), np.arange(4))
     own = rectified_mean(np.zeros(10), None, cell, 1.0)
-    _, unseen = moderated(own, cell, 0.04)
-    assert unseen == pytest.approx(4.0 * (0.04 / 4) / 7.0)
+    few = few_labels(own, cell, 0.04)
+    assert not few.influence.any()
+    assert few.unseen == pytest.approx(4.0 * (0.04 / 4) / 8.0)
+
+
+def test_a_slope_fitted_elsewhere_has_no_leverage_on_a_few_labels() -> None:
+    rng = np.random.default_rng(5)
+    prediction, label = rng.random(3), rng.random(3)
+    cell = LabelledCell(prediction, label, np.full(3, 1 / 3), np.ones(3), np.arange(3))
+    own = rectified_mean(rng.random(9), None, cell, 0.8, fitted_here=False)
+    error = label - 0.8 * prediction
+    assert np.sum(own.labels**2) == pytest.approx(error.var(ddof=1) / 3)
+
+
+def test_the_interval_of_few_labels_is_that_of_their_own_mean_and_holds_the_value() -> None:
+    data = _data()
+    few = _without_labels(data, data.policies[2], keep=4)
+    result = DirectEstimator(few).fit_and_estimate()
+    estimate, k = result.influence, 2
+    assert estimate.shrinkage is not None
+    assert estimate.shrinkage[k] != 0.0
+    assert (estimate.shrinkage[:2] == 0.0).all()
+    low, high = estimate.intervals(method="t")[k]
+    assert (low + high) / 2 == pytest.approx(estimate.centre[k])
+    assert estimate.intervals(0.05)[k].low <= estimate.values[k] <= estimate.intervals(0.05)[k].high
+    gap = estimate.difference(data.policies[2], data.policies[0])
+    assert gap.centre[0] == pytest.approx(estimate.centre[2] - estimate.centre[0])
+    # its four labels and the four of the prior, and next to them the sample's own rows
+    assert 8.0 <= estimate.degrees_of_freedom()[k] < 9.5
+    assert EstimationResult.from_json(result.to_json()).rows() == result.rows()
+
+
+def test_labels_of_the_first_rows_are_reported_although_the_score_was_modelled() -> None:
+    """Chance makes scores of labelled rows differ at 2%; the order is a finding all the same."""
+    cell = next(c for c in CELLS if c.name == "first 50 rows, drift, no time")
+    data = cell.draw(np.random.default_rng([38, 20])).dataset
+    assert {"labels-modelled", "first-rows-labelled"} <= _codes(
+        DirectEstimator(data).fit_and_estimate()
+    )
+
+
+def test_a_file_in_the_order_of_a_modelled_score_is_not_reported_for_its_order() -> None:
+    rng = np.random.default_rng(2)
+    n = 500
+    score = np.sort(rng.random(n))
+    chosen = rng.random(n) < 0.1 + 0.4 * score
+    label = np.where(chosen, np.clip(score + rng.normal(0, 0.05, n), 0, 1), np.nan)
+    data = Dataset.from_arrays(prompt_id=[f"p{i}" for i in range(n)], policy=["a"] * n,
+                               judge_score=score, oracle_label=label)  # fmt: skip
+    codes = _codes(DirectEstimator(data).fit_and_estimate())
+    assert "labels-modelled" in codes
+    assert "first-rows-labelled" not in codes
 
 
 def test_three_labels_audit_the_borrowed_calibration() -> None:

@@ -107,6 +107,22 @@ def test_under_equal_values_the_leader_is_rarely_called_different(k: int) -> Non
     assert wrong >= 0.02  # it spends what it may
 
 
+@pytest.mark.parametrize("k", [20, 40])
+def test_few_degrees_of_freedom_do_not_make_the_leader_of_many_cautious(k: int) -> None:
+    """Means of 12 values each: one of k equal quantities is called worse in 3-6% of the cases."""
+    rng = np.random.default_rng(12)
+    n, times = 12, 1_000
+    values = rng.normal(size=(times, n, k))
+    means, variance = values.mean(axis=1), values.var(axis=1, ddof=1) / n
+    critical = leader_critical_value(np.eye(k), 2.0 * (n - 1), level=0.95, n_draws=20_000, seed=0)
+    leader = means.argmax(axis=1)
+    at = np.arange(times)
+    gap = (means[at, leader][:, None] - means) / np.sqrt(variance[at, leader][:, None] + variance)
+    wrong = (gap > critical).any(axis=1).mean()
+    assert 0.03 - 3 * 0.0069 <= wrong <= 0.06 + 3 * 0.0069
+    assert critical < 5.0  # a factor of its own for each pair would ask for 5.3 with 40
+
+
 def test_two_copies_of_one_quantity_do_not_change_the_leaders_value() -> None:
     twice = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     once = leader_critical_value(np.eye(2), np.inf, level=0.95, n_draws=50_000, seed=0)

@@ -139,3 +139,14 @@ def test_a_wrong_option_makes_no_labels_file(tmp_path: Path, option: list[str], 
     assert isinstance(done.exception, CJEError)
     assert words in str(done.exception)
     assert not labels.exists()
+
+
+def test_convert_joins_a_labels_file(make: Make, tmp_path: Path) -> None:
+    study = make(count=10)
+    put(study.store, "alice", study.store.take("alice", "tab-1"), "4")
+    source, out = tmp_path / "rows.jsonl", tmp_path / "out.csv"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    options = ["--labels", str(path_of(study)), "--judge-scale", "0-1"]
+    done = CliRunner().invoke(app, ["convert", str(source), str(out), *options])
+    assert done.exit_code == 0, done.exception
+    assert read(out, judge_scale=(0, 1), oracle_scale=(1, 5)).n_labelled == 1

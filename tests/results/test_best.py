@@ -29,6 +29,11 @@ def test_a_borrowed_policy_never_leads_however_high_its_estimate() -> None:
     assert "higher but with too few labels of their own: p02" in best.note
 
 
+def test_the_note_shows_the_estimate_with_two_digits_of_its_standard_error() -> None:
+    assert "highest estimate, 0.619;" in best_of(estimate([0.61234, 0.61876], 0.05)).note + ";"
+    assert "highest estimate, 0.61876;" in best_of(estimate([0.61234, 0.61876], 0.0005)).note + ";"
+
+
 def test_without_a_policy_that_has_labels_nobody_leads() -> None:
     best = best_of(estimate([0.5, 0.6], 0.01), borrowed=["p00", "p01"])
     assert best.policy is None

@@ -1,4 +1,4 @@
-"""The questions people ask: analyze a data set, examine a file, plan a study."""
+"""The questions users ask: analyze, doctor, gate, judge, drift, monitor and plan."""
 
 from cje.analysis.analyze import analyze_dataset
 

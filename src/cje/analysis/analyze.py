@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from cje._deprecation import renamed_arguments
 from cje.analysis.anytime import TUNED_AT, with_anytime
-from cje.analysis.inputs import as_table, check_options, read_source
+from cje.analysis.estimator_options import check_options
 from cje.analysis.judge_report import has_card, judge_report
 from cje.analysis.judges import assess_judges, judge_covariates
-from cje.analysis.pairs import check_pairwise, comparisons_of
-from cje.analysis.selection import cluster_columns, factor_columns
+from cje.analysis.pairs import check_pairwise
+from cje.analysis.reading import Inputs, read_inputs
 from cje.analysis.skips import skip_findings
 from cje.analysis.subgroups import subgroup_results
 from cje.checks import check_level
 from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
-from cje.data.sources import Opened, open_sources
 from cje.diagnostics.transport import check_transport_margin
 from cje.errors import CJEError
 from cje.estimators.registry import EstimatorEntry, find_estimator
-from cje.findings import Finding
 from cje.hints import by_interface
 from cje.inference.sequential import AnytimeRule
 from cje.results.baseline import choose_baseline
@@ -32,20 +28,6 @@ from cje.results.comparison import check_margin
 from cje.results.result import EstimationResult
 
 __all__ = ["analyze_dataset"]
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """The data sets of one analysis; any may be absent."""
-
-    fresh: Dataset | Comparisons | None
-    logged: Dataset | None
-    calibration: Dataset | None
-
-    @property
-    def n_labels(self) -> int:
-        parts = (self.fresh, self.logged, self.calibration)
-        return sum(part.n_labelled for part in parts if part is not None)
 
 
 @renamed_arguments(logged_data_path="logged_data", calibration_data_path="calibration_data")
@@ -61,6 +43,7 @@ def analyze_dataset(
     margin: float | None = None,
     win_rate_against: str | None = None,
     covariates: Sequence[str] | Literal["auto"] = (),
+    text_model: str | Path | None = None,
     level: float = 0.95,
     seed: int = 42,
     fields: Mapping[str, Any] | None = None,
@@ -80,7 +63,7 @@ def analyze_dataset(
     judge_card: bool = False,
     transport_margin: float | None = None,
 ) -> EstimationResult:
-    """Each policy's value, paired differences, honest intervals, and what the data cannot support.
+    """Estimate each policy's value and paired differences; report what the data cannot support.
 
     Parameters
     ----------
@@ -96,23 +79,26 @@ def analyze_dataset(
         A name from `cje.estimators.REGISTRY`. ``"auto"``: ``direct`` with fresh draws (``naive``
         where nothing is labelled), ``pairwise`` with comparisons of two responses per row (or the
         answers of ``cje label --pairs``), ``calibrated-ips`` with logged data alone, and ``tr-cpo``
-        with both where only logged rows are labelled and the log has the log-probs of every
-        version: their weights then do what the versions' own labels would.
+        with both if only logged rows are labelled and the log has the log-probs of every version:
+        the importance weights then replace labels of the versions themselves.
     by : str or sequence of str
         Subgroup columns to answer within. ``result.subgroups[column]`` has jointly valid intervals
         for every policy and level, and paired differences within each level.
     baseline : str, optional
-        What the others are compared with; tables begin with it. By default the version whose name
-        says so (``prod``, ``baseline``, ...), otherwise the first one; the result states which.
+        Version that the others are compared with; tables begin with it. By default the version with
+        such a name (``prod``, ``baseline``, ...), otherwise the first one; the result states which.
     margin : float, optional
         Non-inferiority margin, on the label's scale, that `compare_policies` tests against.
     win_rate_against : str, optional
         The judge was comparative: scores and labels are 1 where the response beat this
         opponent's, 0 where it lost, 1/2 for a tie. Values are then win rates.
     covariates : sequence of str, or "auto"
-        Columns, such as the response length, that help to predict the label. ``"auto"`` (the direct
-        estimator) uses length and format of the responses where they help. Of comparisons:
+        Columns, such as the response length, that help to predict the label. ``"auto"`` (direct
+        estimator only) uses length and format of the responses where they help. For comparisons:
         differences in style (``length``, ``markdown``) to control for.
+    text_model : path, optional
+        A folder with a model2vec model (extra ``text``): ``covariates="auto"`` then also tries what
+        the responses say, by their embeddings. Nothing is downloaded.
     level : float
         Confidence level.
     seed : int
@@ -129,12 +115,12 @@ def analyze_dataset(
     planned_labels : int, optional
         Labels at which the anytime intervals should be narrowest (500 by default).
     judge_card : bool
-        Measure the judge, too (`cje.analysis.judge_report`), where there are labels enough: the
-        report then has that section, and ``result.diagnostics["judge_card"]`` the numbers.
+        Also measure the judge (`cje.analysis.judge_report`) if there are enough labels: the report
+        then has a section on it, and ``result.diagnostics["judge_card"]`` has the numbers.
     transport_margin : float, optional
-        Largest difference of no importance, on the label's scale, between a version's own labels
-        and a calibration learnt from the others; the transport audits are graded against it. Of
-        the direct estimator only.
+        Largest acceptable difference, on the label's scale, between a version's own labels and a
+        calibration learnt from the others; the transport audits are graded against it. Direct
+        estimator only.
 
     Examples
     --------
@@ -150,64 +136,90 @@ def analyze_dataset(
     level, margin = check_level(level), check_margin(margin)
     if estimator != "auto":
         find_estimator(estimator)  # before anything is read
-    auto = covariates == "auto"
-    reading: dict[str, Any] = {
-        "fields": fields,
-        "judge_scale": judge_scale,
-        "oracle_scale": oracle_scale,
-        "repeats": repeats,
-        "skip_bad_rows": skip_bad_rows,
-        "label_map": label_map,
-        "sheet": sheet,
-        "wide": wide,
-        "covariates": () if auto else tuple(covariates),
-        "text": text or auto,
-    }
-    joined = {"labels": labels, "on": on}
-    fresh = _fresh(fresh_draws_data, fresh_draws_dir, columns, {**reading, **joined}, estimator)
-    # Logged rows that only teach the calibration need no subgroup column.
-    off_policy = fresh is None or (
-        estimator != "auto" and find_estimator(estimator).needs != "fresh"
-    )
-    inputs = _Inputs(
-        fresh,
-        _logged(
-            logged_data,
-            columns if off_policy else [],
-            {**reading, **(joined if fresh is None else {})},
-        ),
-        read_source(calibration_data, **reading),
-    )
-    entry = _choose(estimator, inputs)
-    targets = () if inputs.logged is None else inputs.logged.target_policies
-    wanted = dict(estimator_options or {})
     if transport_margin is not None:
         check_transport_margin(transport_margin)
-        wanted["transport_margin"] = transport_margin
-    options = {"level": level, **check_options(entry, wanted, targets)}
-    if entry.name != "naive":
-        options.setdefault("seed", seed)
-        if auto and entry.name != "direct":
+        estimator_options = {**(estimator_options or {}), "transport_margin": transport_margin}
+    if text_model is not None:
+        estimator_options = {**(estimator_options or {}), "text_model": text_model}
+    auto = covariates == "auto"
+    inputs = read_inputs(
+        fresh_draws_data,
+        fresh_draws_dir,
+        logged_data,
+        calibration_data,
+        estimator=estimator,
+        groups=columns,
+        reading={
+            "fields": fields,
+            "judge_scale": judge_scale,
+            "oracle_scale": oracle_scale,
+            "repeats": repeats,
+            "skip_bad_rows": skip_bad_rows,
+            "label_map": label_map,
+            "sheet": sheet,
+            "wide": wide,
+            "covariates": () if auto else tuple(covariates),
+            "text": text or auto,
+        },
+        joined={"labels": labels, "on": on},
+    )
+    entry = _choose(estimator, inputs)
+    options = _options(entry, inputs, estimator_options or {}, level, seed, covariates)
+    result = _run(entry, inputs, options, columns)
+    result = _described(result, inputs, baseline, margin, seed, win_rate_against)
+    if type(fresh_draws_data).__module__.partition(".")[0] == "pandas":
+        result = result.with_(metadata={"frame": "pandas"})
+    if judge_card:
+        result = _with_judge_card(result, inputs, seed)
+    return _with_labelling(result, inputs, anytime, planned_labels)
+
+
+def _options(
+    entry: EstimatorEntry,
+    inputs: Inputs,
+    given: Mapping[str, Any],
+    level: float,
+    seed: int,
+    covariates: Sequence[str] | Literal["auto"],
+) -> dict[str, Any]:
+    """The estimator's arguments: those given, checked, and those every analysis sets."""
+    targets = () if inputs.logged is None else inputs.logged.target_policies
+    options = {"level": level, **check_options(entry, given, targets)}
+    if entry.name == "naive":
+        return options
+    options.setdefault("seed", seed)
+    if covariates == "auto":
+        if entry.name != "direct":
             raise CJEError(
-                f"covariates='auto' is of the direct estimator, not of '{entry.name}'",
+                f"covariates='auto' needs the direct estimator, not '{entry.name}'",
                 hint="name the columns: "
                 + by_interface("covariates=('response_length',)", "--covariate COLUMN"),
             )
-        judges = judge_covariates((*_used(entry, inputs), *_calibration(inputs)))
-        options.setdefault("covariates", "auto" if auto else (*covariates, *judges))
-    result = _run(entry, inputs, options, columns)
+        options.setdefault("covariates", "auto")
+    else:
+        judges = judge_covariates((*_used(entry, inputs), *inputs.labelled_elsewhere()))
+        options.setdefault("covariates", (*covariates, *judges))
+    return options
+
+
+def _described(
+    result: EstimationResult,
+    inputs: Inputs,
+    baseline: str | None,
+    margin: float | None,
+    seed: int,
+    win_rate_against: str | None,
+) -> EstimationResult:
+    """The result with its baseline, margin and quantity, the judges, and how the data were read."""
     base, how = choose_baseline(result.policies, baseline)
-    assessed = assess_judges(fresh, seed) if isinstance(fresh, Dataset) else {}
+    assessed = assess_judges(inputs.fresh, seed) if isinstance(inputs.fresh, Dataset) else {}
     if assessed:
         result = result.with_(diagnostics={"judges": assessed})
     extra: dict[str, Any] = {"margin": margin, "seed": seed, "baseline": base}
     if how:
         extra["baseline_note"] = how
-    skipped = _skipped(inputs)
-    if skipped:
+    if skipped := inputs.skipped():
         extra["skipped"] = skipped
-    if type(fresh_draws_data).__module__.partition(".")[0] == "pandas":
-        extra["frame"] = "pandas"
     within: dict[str, Any] = {"margin": margin, "baseline": base}
     if win_rate_against is not None:
         if isinstance(inputs.fresh, Comparisons):
@@ -219,16 +231,15 @@ def analyze_dataset(
         extra |= _win_rate(result, win_rate_against)
         within["quantity"] = extra["quantity"]
     parts = {name: part.with_(metadata=within) for name, part in result.subgroups.items()}
-    result = result.with_(
-        metadata=extra | _readings(inputs), subgroups=parts, findings=_reading_findings(inputs)
+    return result.with_(
+        metadata=extra | {"reading": inputs.readings()},
+        subgroups=parts,
+        findings=inputs.findings(),
     )
-    if judge_card:
-        result = _with_judge_card(result, inputs, seed)
-    return _with_labelling(result, inputs, anytime, planned_labels)
 
 
-def _with_judge_card(result: EstimationResult, inputs: _Inputs, seed: int) -> EstimationResult:
-    """The result with the judge's card, where the rows have labels enough for one."""
+def _with_judge_card(result: EstimationResult, inputs: Inputs, seed: int) -> EstimationResult:
+    """Add the judge card to the result if the rows have enough labels for one."""
     data = inputs.fresh if inputs.fresh is not None else inputs.logged
     if not isinstance(data, Dataset) or not has_card(data):
         return result
@@ -237,9 +248,9 @@ def _with_judge_card(result: EstimationResult, inputs: _Inputs, seed: int) -> Es
 
 
 def _with_labelling(
-    result: EstimationResult, inputs: _Inputs, anytime: bool, planned: int | None
+    result: EstimationResult, inputs: Inputs, anytime: bool, planned: int | None
 ) -> EstimationResult:
-    """What only a study in progress has: skipped rows, and intervals for looking often."""
+    """Add findings about rows that raters skipped, and anytime intervals if asked for."""
     kept = {} if inputs.fresh is None else inputs.fresh.metadata
     if "label_skips" in kept:
         found = skip_findings(result, kept["label_skips"], kept["label_counts"])
@@ -250,14 +261,14 @@ def _with_labelling(
     return with_anytime(result, inputs.n_labels, rule)
 
 
-def _used(entry: EstimatorEntry, inputs: _Inputs) -> tuple[Dataset | None, ...]:
+def _used(entry: EstimatorEntry, inputs: Inputs) -> tuple[Dataset | None, ...]:
     """The data sets that the estimator predicts labels on."""
     fresh = None if isinstance(inputs.fresh, Comparisons) else inputs.fresh
     return {"fresh": (fresh,), "logged": (inputs.logged,)}.get(entry.needs, (fresh, inputs.logged))
 
 
 def _run(
-    entry: EstimatorEntry, inputs: _Inputs, options: dict[str, Any], columns: list[str]
+    entry: EstimatorEntry, inputs: Inputs, options: dict[str, Any], columns: list[str]
 ) -> EstimationResult:
     """Build the estimator from what it needs, estimate, and answer by subgroup."""
 
@@ -265,7 +276,7 @@ def _run(
         return entry.build(fresh=fresh, logged=logged, **options)
 
     if entry.name == "direct":
-        options = {**options, "calibration_data": _calibration(inputs)}
+        options = {**options, "calibration_data": inputs.labelled_elsewhere()}
     estimator = build(inputs.fresh, inputs.logged)
     result: EstimationResult = estimator.fit_and_estimate()
     if columns:
@@ -274,7 +285,7 @@ def _run(
     return result
 
 
-def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
+def _choose(name: str, inputs: Inputs) -> EstimatorEntry:
     """The registry entry, checked against the data at hand."""
     if inputs.fresh is None and inputs.logged is None:
         raise CJEError(
@@ -314,8 +325,8 @@ def _choose(name: str, inputs: _Inputs) -> EstimatorEntry:
     return entry
 
 
-def _automatic(inputs: _Inputs) -> str:
-    """The estimator that assumes least of what the data can replace."""
+def _automatic(inputs: Inputs) -> str:
+    """The estimator with the weakest assumptions among those that the data support."""
     fresh, logged = inputs.fresh, inputs.logged
     if fresh is None:
         return "calibrated-ips"
@@ -328,67 +339,6 @@ def _automatic(inputs: _Inputs) -> str:
         return "direct"
     present = {name for name in fresh.policy.names if fresh.policy.mask(name).any()}
     return "tr-cpo" if present == set(logged.target_policies) else "direct"
-
-
-def _calibration(inputs: _Inputs) -> tuple[Dataset, ...]:
-    """Labelled rows outside the fresh draws: the calibration file, and labelled logged rows."""
-    return tuple(
-        part.select(part.is_labelled)
-        for part in (inputs.calibration, inputs.logged)
-        if part is not None and part.n_labelled
-    )
-
-
-def _fresh(
-    data: Any, folder: str | Path | None, groups: list[str], reading: dict[str, Any], estimator: str
-) -> Dataset | Comparisons | None:
-    if data is not None and folder is not None:
-        raise CJEError("give fresh_draws_data or fresh_draws_dir, not both")
-    source = data if folder is None else folder
-    if source is not None and not isinstance(source, Dataset | Comparisons):
-        source = as_table(source)
-        if not isinstance(source, Mapping):  # a table per policy is never a comparison
-            source = open_sources(
-                source, None, reading["sheet"], skip_bad_rows=reading["skip_bad_rows"]
-            )
-    found = comparisons_of(source, groups, reading, estimator)
-    if found is not None:
-        return found
-    if isinstance(source, Opened):
-        taken = {*groups, *_named(reading["fields"])}
-        groups = [*groups, *(c for c in _shared(source, cluster_columns) if c not in taken)]
-        reading = _watched(source, reading)
-    return read_source(source, groups=groups, **reading)
-
-
-def _logged(source: Any, groups: list[str], reading: dict[str, Any]) -> Dataset | None:
-    """Logged rows with the lengths that the weights are checked against; a `Dataset` as it is."""
-    if source is None or isinstance(source, Dataset | Mapping):
-        return read_source(source, groups=groups, **reading)
-    opened = open_sources(source, None, reading["sheet"], skip_bad_rows=reading["skip_bad_rows"])
-    return read_source(opened, groups=groups, **_watched(opened, reading))
-
-
-def _named(fields: Mapping[str, Any] | None) -> set[str]:
-    """The columns that the caller gave a role."""
-    columns: set[str] = set()
-    for given in (fields or {}).values():
-        several = given.values() if isinstance(given, Mapping) else given
-        columns |= {str(given)} if isinstance(given, str) else set(map(str, several or ()))
-    return columns
-
-
-def _shared(opened: Opened, columns: Callable[[Any], list[str]]) -> list[str]:
-    """The columns that every source has among those found in it."""
-    names = [set(columns(part)) for part in opened.sources]
-    return sorted(set.intersection(*names)) if names else []
-
-
-def _watched(opened: Opened, reading: dict[str, Any]) -> dict[str, Any]:
-    """Keep the lengths and times that the labelling and the weights are checked against, too."""
-    taken = {*reading["covariates"], *_named(reading["fields"])}
-    extra = [name for name in _shared(opened, factor_columns) if name not in taken]
-    return reading | {"covariates": (*reading["covariates"], *extra)}
 
 
 def _win_rate(result: EstimationResult, opponent: str) -> dict[str, Any]:
@@ -404,30 +354,3 @@ def _win_rate(result: EstimationResult, opponent: str) -> dict[str, Any]:
         if name not in refused
     }
     return {"quantity": f"win rate against {opponent}", "p_even": against_half}
-
-
-def _reading_findings(inputs: _Inputs) -> list[Finding]:
-    """What the readers found suspicious, each statement once."""
-    parts = (inputs.fresh, inputs.logged, inputs.calibration)
-    found = [f for part in parts if part is not None for f in part.metadata.get("findings", ())]
-    return list({(f.code, f.message): f for f in found}.values())
-
-
-def _skipped(inputs: _Inputs) -> dict[str, int]:
-    """Rows and labels that the readers left out, of all data sets together."""
-    parts = (inputs.fresh, inputs.logged, inputs.calibration)
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update({} if part is None else part.metadata.get("skipped", {}))
-    return dict(counts)
-
-
-def _readings(inputs: _Inputs) -> dict[str, Any]:
-    """What the readers recognised and assumed, by role."""
-    parts = (
-        ("fresh", inputs.fresh), ("logged", inputs.logged), ("calibration", inputs.calibration)
-    )  # fmt: skip
-    notes = {
-        role: list(part.metadata.get("reading", ())) for role, part in parts if part is not None
-    }
-    return {"reading": {role: text for role, text in notes.items() if text}}

@@ -1,4 +1,4 @@
-"""Anytime intervals of a result: every value and difference, valid however often one looks."""
+"""Anytime intervals of a result: of every value and difference, valid at every look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`examine`: what a file is, what it supports today, what is blocked, and what is wrong with it."""
+"""`examine`: what a file is, which analyses it supports, what blocks the others, and findings."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _LENGTH = re.compile(
 )
 _PROMPT_LENGTH = re.compile(r"prompt|input|context|question")
 _POSITION = re.compile(r"^(?:position|order|swapped|slot|side)$")
-# Of files beyond this size only the first responses' lengths are read: enough for the bias tests.
+# In larger files only the lengths of the first responses are read: enough for the bias tests.
 _LARGE_BYTES = 256 * 2**20
 _LENGTH_ROWS = 200_000
 
 
 @dataclass(frozen=True)
 class Capability:
-    """One estimator: whether the file supports it, the command, or what would unblock it."""
+    """Whether a file supports one estimator: the command to run, or what is missing."""
 
     estimator: str
     supported: bool
@@ -60,7 +60,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `examine` found out about one source.
+    """What `examine` found about one source.
 
     Attributes
     ----------
@@ -69,13 +69,13 @@ class Diagnosis:
     what : str
         What it is, in a sentence.
     reading : tuple of str
-        Which columns were taken for what, and why; scales.
+        Which columns play which role, and why; scales.
     facts : mapping
         Counts: rows, policies, prompts, labels, draws, shared prompts.
     capabilities : tuple of Capability
     findings : tuple of Finding
     unused : tuple of str
-        What each column looks like that plays no role.
+        Columns without a role, and what each looks like.
     """
 
     name: str
@@ -103,13 +103,13 @@ class Diagnosis:
         lines = [f"{self.name}: {self.what}", "", "read as"]
         lines += [f"  - {note}" for note in self.reading]
         if self.unused:
-            lines += ["", "columns nobody used"]
+            lines += ["", "unused columns"]
             lines += [f"  - {column}" for column in self.unused]
         lines += ["", "facts"]
         lines += [
             f"  - {key.replace('_', ' ')}: {_show(value)}" for key, value in self.facts.items()
         ]
-        lines += ["", "what you can run today"]
+        lines += ["", "you can run"]
         lines += [f"  {c.command}" for c in self.capabilities if c.supported]
         blocked = [c for c in self.capabilities if not c.supported]
         if blocked:
@@ -124,7 +124,7 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
     """Examine a file, folder, frame or list of rows.
 
     `reading` are options of `cje.data.read`. A number that looks like the response's length, a
-    position column and the response's text are read too, for the search for judge biases.
+    position column and the response's text are also read, to test for judge biases.
     `labels` may be a labels file of ``cje label``; side-by-side answers are checked against the
     data and counted.
     """
@@ -189,7 +189,7 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
 
 
 def _read(source: Any, **reading: Any) -> Dataset:
-    """The data; values on doubtful scales are a finding here, where the analysis is an error."""
+    """Read the data; a doubtful scale is a finding here and an error in `analyze_dataset`."""
     found: list[Finding] = []
     while True:
         try:
@@ -215,7 +215,7 @@ def _joined(source: Any, reading: dict[str, Any]) -> Dataset:
 
 
 def _side_by_side(reading: dict[str, Any]) -> tuple[Any, StoredLabels] | None:
-    """A labels file of side-by-side answers, taken out of the options of reading."""
+    """Remove a labels file of side-by-side answers from `reading`; its path and labels."""
     labels = reading.get("labels")
     if labels is None or not is_label_store(labels):
         return None
@@ -227,7 +227,7 @@ def _side_by_side(reading: dict[str, Any]) -> tuple[Any, StoredLabels] | None:
 
 
 def _arguments(name: str, reading: dict[str, Any]) -> str:
-    """The source and its labels as words of a command."""
+    """The source and its labels as arguments of a command."""
     words = [name]
     if reading.get("labels") is not None:
         words += ["--labels", str(reading["labels"])]
@@ -237,7 +237,7 @@ def _arguments(name: str, reading: dict[str, Any]) -> str:
 
 
 def _unused(opened: Opened | None, data: Dataset) -> list[str]:
-    """What the columns look like that play no role."""
+    """Columns without a role, and what each looks like."""
     if opened is None:
         return []
     return unused_columns(opened.sources[0].table, data.metadata.get("unused", ()))
@@ -322,7 +322,7 @@ def _facts(data: Dataset) -> dict[str, Any]:
 
 
 def _capabilities(data: Dataset, name: str, reason: str) -> list[Capability]:
-    """What runs today, with the command; what does not, with what is missing or the `reason`.
+    """Estimators that run, with the command, and those that do not, with what is missing.
 
     `name` is the source, and where its labels are, as words of a command.
     """
@@ -352,7 +352,7 @@ def _capabilities(data: Dataset, name: str, reason: str) -> list[Capability]:
 
 
 def examine_together(fresh: Diagnosis, logged: Diagnosis) -> Diagnosis:
-    """Two sources that complete each other: fresh draws, and logged rows with log-probs."""
+    """Add to the diagnosis of fresh draws what they support together with logged rows."""
     targets = logged.facts["target_policies"]
     if not targets:
         raise CJEError("the second source has no log-probs", where=logged.name)

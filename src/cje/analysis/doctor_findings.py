@@ -1,4 +1,4 @@
-"""What a data set shows before any estimate: findings on rows, labels, weights and judge biases."""
+"""Findings on rows, labels, weights and judge biases that need no estimate."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["bias_findings", "data_findings", "evaluation_findings", "length_find
 
 
 def data_findings(data: Dataset) -> list[Finding]:
-    """What is wrong with the rows, whatever is done with them."""
+    """Findings on the rows that hold for every analysis."""
     found = []
     counts = np.bincount(data.policy.codes, minlength=data.policy.n_names)
     for code in np.flatnonzero(counts == 1):
@@ -56,9 +56,9 @@ def data_findings(data: Dataset) -> list[Finding]:
 
 
 def evaluation_findings(data: Dataset) -> tuple[list[Finding], str]:
-    """The audit of the estimator that would run, and why it cannot run, if it cannot.
+    """Findings of the estimator that `analyze` would choose, and the reason if it cannot run.
 
-    Where it cannot, the checks that need no estimate are made alone.
+    If it cannot run, only the checks that need no estimate are made.
     """
     logged = bool(data.target_policies) and data.base_policy_logprob is not None
     usable = np.isfinite(data.judge_score)
@@ -114,7 +114,7 @@ def _has_logprobs(data: Dataset, k: int) -> NDArray[np.bool_]:
 
 
 def length_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Finding]:
-    """Does labelling depend on a length, among policies with labels?"""
+    """Findings that labelling depends on a length, among policies with labels."""
     labelled = data.is_labelled
     with_labels = np.bincount(data.policy.codes, labelled, data.policy.n_names) > 0
     rows = with_labels[data.policy.codes]
@@ -125,7 +125,7 @@ def length_findings(data: Dataset, lengths: dict[str, FloatArray]) -> list[Findi
 
 
 def _rank_within(values: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
-    """Mid-rank share within each policy, so that policies labelled more often do not matter."""
+    """Mid-rank share within each policy, so that different labelling rates cancel."""
     out = np.full(len(values), np.nan)
     for code in np.unique(codes):
         mine = np.flatnonzero((codes == code) & np.isfinite(values))

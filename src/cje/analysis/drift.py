@@ -1,4 +1,4 @@
-"""Has the judge changed: on the same rows, in its relation to people, and for the calibration?"""
+"""Drift of a judge: its scores of the same rows, its relation to labels, its calibration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARGIN_SHARE = 0.02  # of the scale, where no margin is given
 
 @dataclass(frozen=True)
 class Shift:
-    """One question, its answer as a shift with interval, and the decision at the margin."""
+    """A shift with its interval, and the decision at the margin."""
 
     question: str
     shift: float
@@ -36,7 +36,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Drift:
-    """The answers; the decision is the worst of them.
+    """All shifts; the decision is the worst of theirs.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Drift:
 
     @property
     def decision(self) -> Decision:
-        """FAIL where a shift is beyond the margin, PASS where all are within it."""
+        """FAIL if a shift is beyond the margin, PASS if all are within it, otherwise UNDECIDED."""
         found = {shift.decision for shift in self.shifts}
         if Decision.FAIL in found:
             return Decision.FAIL
@@ -100,10 +100,10 @@ def drift(
 
     1. *Scores*: the mean of new minus old score over shared rows.
     2. *Reported value*: the mean of :math:`f(S_{new}) - f(S_{old})`, f the calibration of the old
-       run (20 labels): what every value moves by if the old calibration is kept.
+       run (20 labels): the change of every value if the old calibration is kept.
     3. *Relation to people*: the mean of :math:`Y - f(S_{new})` over labelled rows of the new run,
-       with f fitted without the row's own fold where both runs share it; in the lower and the
-       upper half of the scores, too, where a change can hide that cancels in the mean.
+       with f fitted without the row's own fold where both runs share it. The lower and the upper
+       half of the scores are also tested alone, for changes that cancel in the mean.
 
     Each interval is at the level adjusted for their number (Bonferroni). A shift is a FAIL where
     its interval lies beyond the margin on one side, a PASS where it lies within on both.
@@ -112,7 +112,7 @@ def drift(
     ----------
     old, new : path, frame or Dataset
     on : str
-        Column that names a row in both; with several policies the policy counts, too.
+        Column that identifies a row in both runs; with several policies, together with the policy.
     reading
         Further options of `cje.data.read`, for both runs.
     margin : float, optional
@@ -171,13 +171,13 @@ _Tested = tuple[str, FloatArray, list[str], float]
 
 
 def _shared(before: Dataset, after: Dataset) -> tuple[IntArray, IntArray]:
-    """Positions of the rows that both runs have."""
+    """Positions of the rows that are in both runs."""
     keys = [
         list(zip(d.prompt_id.decode(), d.policy.decode(), d.draw_idx.tolist(), strict=True))
         for d in (before, after)
     ]
     if len(before.policies) == 1 and len(after.policies) == 1:
-        # One policy each is named after its file: old.csv and new.csv hold the same responses.
+        # A single policy is named after its file; old.csv and new.csv hold the same responses.
         keys = [[(prompt, "", draw) for prompt, _, draw in part] for part in keys]
     place = {key: row for row, key in enumerate(keys[0])}
     pairs = [(place[key], row) for row, key in enumerate(keys[1]) if key in place]
@@ -225,7 +225,7 @@ def _against_labels(before: Dataset, after: Dataset, a: IntArray, b: IntArray) -
 def _labels_of(
     before: Dataset, after: Dataset, a: IntArray, b: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """Labels of the new run's rows: its own, else the old run's for the same row."""
+    """Labels of the new run's rows: its own, otherwise those of the old run for the same rows."""
     label = after.oracle_label.copy()
     if after.n_labelled and str(after.oracle_scale) != str(before.oracle_scale):
         raise CJEError(

@@ -1,4 +1,4 @@
-"""The gate: may the candidate replace the baseline? PASS, FAIL or UNDECIDED, and why."""
+"""The gate: PASS, FAIL or UNDECIDED for a candidate that may replace the baseline, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from cje.errors import CJEError
 from cje.hints import option_hint
 from cje.inference import Decision, GateRule, Interval
 from cje.results.comparison import Comparison, compare
-from cje.results.headline import decimals_for, on_labels, unit
+from cje.results.decimals import decimals_for
+from cje.results.headline import on_labels, unit
 from cje.results.result import EstimationResult
 
 __all__ = ["EXIT_CODES", "GateResult", "GateRow", "candidate_of", "gate"]
@@ -22,15 +23,15 @@ Undecided = Literal["undecided", "pass", "fail"]
 
 @dataclass(frozen=True)
 class GateRow:
-    """The decision for all rows, or within one level of a subgroup column.
+    """The decision for all rows, or for one level of a subgroup column.
 
     Attributes
     ----------
     group : str
         ``"column=level"``; empty for all rows.
     difference, low, high : float, optional
-        Candidate minus baseline, with its interval: of this comparison alone for all rows,
-        adjusted for the number of levels (Bonferroni) within a column. None: refused, or no rows.
+        Candidate minus baseline with its interval: unadjusted for all rows, adjusted for the number
+        of levels (Bonferroni) within a column. None if refused, or without rows.
     reason : str
         Why there is no interval.
     """
@@ -54,9 +55,9 @@ class GateResult:
     rows : tuple of GateRow
         All rows first, then the levels of the subgroup columns.
     undecided : {"undecided", "pass", "fail"}
-        What an UNDECIDED counts as in `exit_code`.
+        How UNDECIDED counts in `exit_code`.
     needed : str
-        What would decide an UNDECIDED gate: more labels, or the step that a refusal asks for.
+        What would decide an UNDECIDED gate: more labels, or the action of a refusal.
     """
 
     baseline: str
@@ -77,7 +78,7 @@ class GateResult:
         return EXIT_CODES[self.decision]
 
     def sentences(self) -> list[str]:
-        """The decision and its interval; what it means; what would decide it."""
+        """The decision with its interval, its meaning, and what would decide an open gate."""
         whole, points = self.rows[0], unit(self.result)
         labels = on_labels(self.result, self.candidate, self.baseline)
         names = f"{self.candidate} minus {self.baseline}"
@@ -115,7 +116,7 @@ class GateResult:
         )
 
     def cautions(self) -> list[str]:
-        """What the decision rests on beyond its interval: borrowed calibration, say."""
+        """Conditions of the decision besides its interval, such as borrowed calibration."""
         pair = self.result.compare_policies(self.candidate, self.baseline)
         return [f"Caution: {caveat}." for caveat in pair.caveats]
 
@@ -155,15 +156,15 @@ def gate(
     Parameters
     ----------
     result : EstimationResult
-        With subgroups, they are reported too.
+        Its subgroups, if any, are reported as well.
     baseline : str, optional
         The result's own by default.
     rule : GateRule, optional
         Superiority by default.
     each : bool
-        Every level of every subgroup column must pass, too.
+        Every level of every subgroup column must also pass.
     undecided : {"undecided", "pass", "fail"}
-        What an UNDECIDED counts as in the exit code.
+        How UNDECIDED counts in the exit code.
 
     Raises
     ------
@@ -198,7 +199,7 @@ def gate(
 
 
 def candidate_of(result: EstimationResult, baseline: str, candidate: str | None) -> str:
-    """The named candidate, or the only version beside the baseline.
+    """The named candidate, or the only version other than the baseline.
 
     Raises
     ------
@@ -218,7 +219,7 @@ def candidate_of(result: EstimationResult, baseline: str, candidate: str | None)
 
 
 def _open(whole: GateRow, groups: Sequence[GateRow]) -> str:
-    """The level that keeps a gate undecided where all rows pass."""
+    """The levels that keep a gate undecided although all rows pass."""
     if whole.decision is Decision.UNDECIDED:
         return ""
     return ", ".join(row.group for row in groups if row.decision is Decision.UNDECIDED)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from cje.analysis.gate import GateResult, GateRow
 from cje.inference import Decision, Interval
-from cje.results.headline import decimals_for
+from cje.results.decimals import decimals_for
 from cje.terminal import safe
 
 __all__ = ["to_junit", "to_markdown"]
@@ -17,7 +17,7 @@ _MARKS = re.compile(r"[\\`*_{}\[\]#|~@$]|:(?=//)|(?<=www)\.")
 
 
 def _text(text: str) -> str:
-    """Foreign text as it is: no markup, no HTML, no mention, no line end."""
+    """Foreign text on one line, with its markup, HTML and mentions disabled."""
     return _MARKS.sub(lambda mark: f"&#{ord(mark[0])};", html.escape(safe(text), quote=True))
 
 
@@ -62,7 +62,7 @@ def to_junit(found: GateResult) -> str:
 
 
 def _kind(found: GateResult, row: GateRow) -> str | None:
-    """The JUnit element of a row; None: passed."""
+    """The JUnit element of a row; None if it passed."""
     if row.decision is Decision.PASS:
         return None
     if row.decision is Decision.FAIL:

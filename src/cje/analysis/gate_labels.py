@@ -1,4 +1,4 @@
-"""What would decide an undecided gate: about how many more labels."""
+"""What would decide an undecided gate: an approximate number of further labels."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def what_would_decide(
 ) -> str:
     """One sentence on what would turn UNDECIDED into a decision.
 
-    The number of labels is that of `cje plan` for finding, with 80% power, that the difference
-    seen now lies on its side of the threshold. `groups` are the levels that are open where the
-    whole is decided.
+    The number of labels is that of `cje plan` for detecting, with 80% power, that the difference
+    seen now lies on its side of the threshold. `groups` are the undecided levels if all rows
+    together are decided.
     """
     if pair.refused is not None:
         steps = [
@@ -47,7 +47,7 @@ def what_would_decide(
 
 
 def more_labels(data: Dataset, pair: Comparison, gap: float, level: float) -> str:
-    """About how many more labels (and prompts) find a distance of `gap` with 80% power."""
+    """Approximate number of further labels (and prompts) to detect `gap` with 80% power."""
     rows = data.policy.mask(pair.a) | data.policy.mask(pair.b)
     two = data.select(rows)
     have = two.n_labelled

@@ -1,4 +1,4 @@
-"""How good is this judge? `judge_report`: a judge card from a data set."""
+"""`judge_report`: how good a judge is, as a judge card from a data set."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POSITION = re.compile(r"^(?:judge_|response_|answer_)?(?:position|order|slot|si
 
 
 def position_columns(names: Sequence[str]) -> list[str]:
-    """Columns that say where the judge saw a response, by their names.
+    """Columns whose names say that they hold the position in which the judge saw a response.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def judge_report(
     level: float = 0.95,
     seed: int = 42,
 ) -> JudgeCards:
-    """The judge cards of a data set: its judge, or several that it holds, side by side and stacked.
+    """The judge cards of a data set: of its judge, or of several judges and of all combined.
 
     The judge's error is tested against the version, lengths, positions and every other column that
     the data set was read with (``groups``, ``covariates``).
@@ -51,11 +51,11 @@ def judge_report(
     Parameters
     ----------
     data : Dataset
-        With labels; where the text was kept (``text=True``), the length of the response counts.
+        With labels; with text (``text=True``), the length of the response is a factor as well.
     also : sequence of str
         Covariates that hold the scores of further judges.
     identity : JudgeIdentity, optional
-        What the card is bound to.
+        Model, template and rubric that the card is bound to.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def _single(data: Dataset) -> list[str]:
 
 
 def _judges(data: Dataset, also: Sequence[str], name: str | None) -> dict[str, FloatArray]:
-    """Scores on their own scale: the single judges where there are several, else the one."""
+    """Scores of each judge, on the scale of the scores."""
     named = {
         judge_of(single): data.judge_scale.from_unit(data.covariates[single])
         for single in _single(data)
@@ -125,7 +125,7 @@ def _ratings(data: Dataset) -> FloatArray | None:
 
 
 def _factors(data: Dataset, judges: set[str]) -> dict[str, Any]:
-    """What the judge's error is tested against, beside the version."""
+    """Factors, besides the version, that the judge's error is tested against."""
     found: dict[str, Any] = {}
     for name, values in data.covariates.items():
         if name in judges:

@@ -1,4 +1,4 @@
-"""Several judges of the same responses: all enter the calibration, and each is assessed alone."""
+"""Several judges of the same responses: all enter the calibration; each is also assessed alone."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TOGETHER = "all together"
 
 
 def judge_covariates(parts: Sequence[Dataset | None]) -> tuple[str, ...]:
-    """The covariates that hold the single judges, but the last; empty where a data set lacks them.
+    """Covariates with the scores of all judges but the last; empty if a data set lacks them.
 
-    The score is the judges' mean, so that with all but one of them every weighted mean of the
-    judges is within reach of the calibration.
+    The score is the judges' mean, so with all but one of them the calibration can form every
+    weighted mean of the judges.
     """
     given = [part for part in parts if part is not None]
     judges = tuple(given[0].metadata.get("judges", ())) if given else ()
@@ -31,8 +31,8 @@ def judge_covariates(parts: Sequence[Dataset | None]) -> tuple[str, ...]:
 def assess_judges(data: Dataset, seed: int = 42) -> dict[str, dict[str, Any]]:
     """R2 and rank correlation of each of several judges, and the R2 of all together.
 
-    The numbers are those of the judge card (`judge_report`); None where the labels do not suffice
-    for one. A data set with one judge has no entry.
+    The numbers are those of the judge card (`judge_report`); None if there are too few labels for
+    one. A data set with one judge has no entry.
     """
     judges = tuple(data.metadata.get("judges", ()))
     if not judges:

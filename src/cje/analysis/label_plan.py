@@ -26,9 +26,9 @@ from cje.inference.proportion import proportion_limits
 __all__ = ["Design", "Goal", "JudgeQuality", "UnitCosts", "achieved", "plan_study"]
 
 
-_SURE = 16.0  # standard errors beyond the critical value: the power is one to the last digit
+_SURE = 16.0  # standard errors beyond the critical value, where the power is 1 in double precision
 MIN_LABELS = 20
-# Sizes are squared and divided by each other.
+# Sizes are squared and divided, so their range is limited.
 _SMALLEST, _LARGEST = SMALLEST**0.5, LARGEST**0.5
 
 
@@ -56,11 +56,11 @@ class JudgeQuality:
     reward_correlation : float
         Correlation between two policies of the calibrated score on one prompt.
     residual_correlation : float
-        The same of what the judge misses. It helps a difference only where both responses of a
-        prompt are labelled: a plan with it says to label the same prompts of every policy.
+        The same for the part of the label that the judge misses. It helps a difference only if both
+        responses of a prompt are labelled, so such a plan labels the same prompts of every policy.
     kurtosis : float
-        Fourth standardised moment of what the judge misses: 3 for a normal law, above it where few
-        labels are far off. A label then tells less of its variance, and intervals are wider.
+        Fourth standardised moment of that part: 3 for a normal distribution, more with rare large
+        errors, which make the variance less certain and intervals wider.
     rate : float, optional
         Mean of labels that are 0 or 1 (the share of the upper value): intervals of values are then
         binomial.
@@ -90,7 +90,7 @@ class JudgeQuality:
     def of_rate(cls, rate: float, r2: float, **correlations: float) -> JudgeQuality:
         """Quality for labels of 0 and 1 with mean `rate`.
 
-        What the judge misses is taken to have the kurtosis of the labels,
+        The part that the judge misses is assumed to have the kurtosis of the labels,
         :math:`(1 - 3 p (1 - p)) / (p (1 - p))`.
 
         Examples
@@ -119,11 +119,11 @@ class UnitCosts:
 
 @dataclass(frozen=True)
 class Goal:
-    """What the study must achieve.
+    """Goal of a study.
 
     ``kind="value"``: the interval of each policy's value has at most full width `size`.
     ``kind="difference"``: the interval of a paired difference has at most full width `size`.
-    ``kind="power"``: a true difference of `size` is found (two-sided, level `level`) with
+    ``kind="power"``: a two-sided test at `level` detects a true difference of `size` with
     probability `power`.
     """
 
@@ -134,7 +134,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         if self.kind not in ("value", "difference", "power"):
-            raise CJEError("a goal is 'value', 'difference' or 'power'", value=self.kind)
+            raise CJEError("a goal must be 'value', 'difference' or 'power'", value=self.kind)
         _check_size("the goal's size", self.size)
         for name in ("level", "power"):
             value = getattr(self, name)
@@ -144,7 +144,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Design:
-    """A study: prompts and labels for each policy, and what they cost and achieve.
+    """A design of a study: prompts and labels per policy, their cost, and the precision they give.
 
     Attributes
     ----------
@@ -187,12 +187,12 @@ def plan_study(
     Minimising ``c_r n + c_l L`` subject to ``a / L + b / n = v`` gives ``L = (a + sqrt(a b c_r /
     c_l)) / v`` and ``n = (b + sqrt(a b c_l / c_r)) / v``; labels cannot outnumber prompts, and
     `max_prompts` may bind. The t quantile and the cost of fitting depend on the design, so the
-    variance asked for is refined until the goal is just met.
+    variance is refined until the goal is just met.
 
     Examples
     --------
     >>> design = plan_study(JudgeQuality(sd=0.25, r2=0.5), Goal("value", 0.05))
-    >>> design.n_labels < 400 < design.n_prompts  # 400 labels alone would need no judge
+    >>> design.n_labels < 400 < design.n_prompts  # without a judge: about 400 labels
     True
     """
     _check_parts(quality, goal)
@@ -204,7 +204,7 @@ def plan_study(
         raise CJEError(f"a study needs at least {MIN_LABELS} prompts", value=max_prompts)
     prices = costs or UnitCosts()
     low, high = 1e-12 * quality.sd**2, 4.0 * quality.sd**2
-    for _ in range(200):  # bisection on the variance granted to the design
+    for _ in range(200):  # bisection on the variance of the design
         middle = math.sqrt(low * high)
         design = _cheapest(quality, goal, prices, middle, max_prompts)
         if _meets(quality, goal, *design):
@@ -231,7 +231,7 @@ def achieved(
     *,
     n_policies: int = 2,
 ) -> Design:
-    """What a given number of prompts and labels achieves."""
+    """Width, power and cost of a given number of prompts and labels."""
     _check_parts(quality, goal)
     if not (is_number(n_labels) and is_number(n_prompts) and 2 <= n_labels <= n_prompts):
         raise CJEError("labels must be at least 2 and at most the prompts", value=n_labels)
@@ -290,7 +290,7 @@ def _binomial_width(quality: JudgeQuality, variance: float, level: float) -> flo
 
 
 def _power(quality: JudgeQuality, goal: Goal, n: int, labels: int) -> float:
-    """Probability that the two-sided t test finds a difference of the goal's size."""
+    """Probability that the two-sided t test detects a difference of the goal's size."""
     from scipy.special import nctdtr, stdtrit
 
     variance, df = _variance(quality, goal, n, labels)

@@ -1,4 +1,4 @@
-"""The report of a plan: what labels and prompts buy, around the design it proposes."""
+"""The report of a plan: precision against the numbers of labels and prompts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plan_report(
 ) -> Report:
     """One page: the design, and how width or power change with its labels and its prompts.
 
-    With a pilot, each curve has a band: the range that resamples of the pilot leave open.
+    With a pilot, each curve has a band: the 80% planning range.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A value over time: anytime intervals per period, and alarms with a controlled false rate."""
+"""A value over time: anytime intervals per period, and alarms with a bounded false-alarm rate."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators.registry import find_estimator
+from cje.hints import option_hint
 from cje.inference import interval_limits
 from cje.inference.sequential import ChangeEvidence, change_evidence
 from cje.kernels.arrays import FloatArray, IntArray
@@ -26,7 +27,7 @@ __all__ = ["Monitor", "Period", "Stream", "monitor"]
 
 LEAST_LABELS = 10
 """Labels of a period; shorter ones are merged with the next."""
-_REFERENCE_LABELS = 30  # before the judge's calibration can be watched
+_REFERENCE_LABELS = 30  # needed before the judge's calibration can be watched
 _LEAST_PERIODS = 3
 
 
@@ -67,7 +68,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Monitor:
-    """The streams, the level each was watched at, and notes on how the data were read."""
+    """The streams, the level of each, and notes on how the data were read."""
 
     streams: tuple[Stream, ...]
     level: float
@@ -182,7 +183,7 @@ def monitor(
 
 
 def _together(data: list[Dataset]) -> Dataset:
-    """All sources; a prompt that several of them hold is a cluster of its own in each."""
+    """All sources together; a prompt of several sources is a separate cluster in each."""
     if len(data) == 1:
         return data[0]
     apart = [
@@ -245,6 +246,8 @@ def _merged(
         raise CJEError(
             f"monitoring needs at least {_LEAST_PERIODS} periods with {LEAST_LABELS} labels each",
             value=f"{int(counts.sum())} labels in {len(names)} periods",
+            hint="label more rows, add files, or name the column of dates: "
+            + option_hint("time", "COLUMN"),
         )
     last = np.minimum(group, current - 1)
     merged = []
@@ -272,7 +275,7 @@ def _value_stream(data: Dataset, period: IntArray, names: list[str], level: floa
     estimate = result.influence
     counts = np.bincount(period[data.is_labelled], minlength=len(names))
     return _stream(
-        "value", names, estimate.values[order], estimate.standard_errors()[order],
+        "value", names, estimate.centre[order], estimate.standard_errors()[order],
         estimate.degrees_of_freedom()[order], estimate.skewness()[order], counts, level,
         (data.oracle_scale.low, data.oracle_scale.high),
     )  # fmt: skip
@@ -304,8 +307,8 @@ def _anchor_stream(
 ) -> Stream:  # fmt: skip
     """Mean change of the judge's scores of the anchor rows since their first period.
 
-    A row's first score is in all of its changes; that moves every period alike, which the
-    detector, for which the level before a change is unknown, does not see.
+    A row's first score is part of all its changes, which shifts every period equally. The detector
+    takes the level before a change as unknown, so this does not affect it.
     """
     marked = np.array([str(v).lower() in ("1", "1.0", "true", "yes")
                        for v in data.groups[anchor].decode()])  # fmt: skip
@@ -323,7 +326,7 @@ def _anchor_stream(
     seen = np.unique(at)
     if len(seen) < _LEAST_PERIODS - 1 or np.bincount(at)[seen].min() < 2:
         raise CJEError(
-            "an anchor set needs the same rows scored again, at least two in each period",
+            "an anchor set needs the same rows scored in each period, at least two of them",
             where=anchor, value=f"{len(change)} rows scored again in {len(seen)} periods",
         )  # fmt: skip
     width = data.judge_scale.width

@@ -1,4 +1,4 @@
-"""Whether the data of an analysis are comparisons of two responses, and then what they are."""
+"""Recognise and read comparisons of two responses."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _READ = ("fields", "labels", "on", "covariates", "label_map", "sheet", "skip_bad
 def comparisons_of(
     source: Any, groups: list[str], reading: dict[str, Any], estimator: str
 ) -> Comparisons | None:
-    """The comparisons that the data hold; None where they are scores of single responses.
+    """Comparisons in the data; None if the data are scores of single responses.
 
-    Side-by-side answers of ``cje label --pairs`` make comparisons of scored responses.
+    Side-by-side answers of ``cje label --pairs`` turn scored responses into comparisons.
     """
     if source is None or isinstance(source, Comparisons):
         return source
@@ -65,7 +65,7 @@ def comparisons_of(
 
 
 def check_pairwise(name: str, logged: Any, calibration: Any) -> None:
-    """Raise where comparisons are given to another estimator, or with data of another kind."""
+    """Raise if comparisons are given to another estimator, or together with other data."""
     if name not in _CHOICES:
         raise CJEError(
             f"the estimator '{name}' needs scores of single responses, and the data compare two "

@@ -1,4 +1,4 @@
-"""Judge quality from a pilot file, with the uncertainty that the plan inherits."""
+"""Judge quality from a pilot file, and how uncertain a plan from it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RANGE = (0.04, 0.96)
 
 @dataclass(frozen=True)
 class Pilot:
-    """Judge quality measured on a pilot, and how sure we are of it.
+    """Judge quality measured on a pilot, with bootstrap resamples.
 
     Attributes
     ----------
@@ -77,8 +77,8 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
     """Measure sd, R2 and correlations between policies, with a bootstrap over prompts.
 
     R2 compares out-of-fold errors of the calibration with the spread of the labels within a policy.
-    Correlations use the prompts that at least two policies share; with too few doubly labelled
-    prompts (fewer than 10) the residual correlation is taken as zero, the cautious value. Several
+    Correlations use the prompts that at least two policies share; with fewer than 10 doubly
+    labelled prompts the residual correlation is set to zero, the cautious value. Several
     draws of one policy are averaged first: they are not policies that share a prompt. Labels are
     weighted by 1 / label_propensity where the data have it. Where clusters contain the prompts,
     whole clusters are resampled, and the sd is larger by the root of the design effect of labels
@@ -124,7 +124,7 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
 
 
 def _dependence(data: Dataset, labelled: IntArray, error: FloatArray) -> float:
-    """How much wider the labels' part of an interval is because labels of one cluster err alike."""
+    """Factor by which correlated errors within clusters widen the label part of an interval."""
     if data.cluster is None:
         return 1.0
     prompts, clusters = data.prompt_id.codes[labelled], data.cluster.codes[labelled]
@@ -156,7 +156,7 @@ def plan_from_pilot(
     n_draws: int = 200,
     seed: int = 42,
 ) -> PilotPlan:
-    """Plan a study from a pilot, and say how far the plan can be trusted."""
+    """Plan a study from a pilot, with the 80% planning range."""
     pilot = measure_pilot(data, n_draws=n_draws, seed=seed)
     count = n_policies or max(pilot.n_policies, 1 if goal.kind == "value" else 2)
 
@@ -178,7 +178,7 @@ def plan_from_pilot(
 
 @dataclass(frozen=True)
 class _PilotRows:
-    """The pilot as arrays, so that a resample of prompts is a vector of multiplicities."""
+    """The pilot as arrays; a resample of prompts is a vector of multiplicities."""
 
     label_policy: IntArray
     label_prompt: IntArray
@@ -218,7 +218,7 @@ class _PilotRows:
         )
 
     def _rate(self, w: FloatArray) -> float | None:
-        """Mean of labels of 0 and 1; None for others, and where all are the same."""
+        """Mean of labels of 0 and 1; None for other labels, and if all are equal."""
         if not ((self.label == 0.0) | (self.label == 1.0)).all():
             return None
         rate = float(w @ self.label) / float(w.sum())

@@ -1,4 +1,4 @@
-"""Columns of a file that are checked unasked, by their names: lengths, times, likely clusters."""
+"""Columns that are checked without being asked for, by their names: lengths, times, clusters."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["cluster_columns", "factor_columns"]
 
 
 def factor_columns(source: Any) -> list[str]:
-    """Columns of an opened source to test the labelling against: lengths and times, by their names.
+    """Lengths and times of an opened source, by their names, to test the labelling against.
 
-    Only columns that hold a finite number in every row: dates as text and columns with gaps are
-    not used, because the user did not ask to read them.
+    Only columns with a finite number in every row are used. Dates as text and columns with gaps are
+    not, because the user did not ask to read them.
     """
     leaves = [
         leaf
@@ -26,7 +26,7 @@ def factor_columns(source: Any) -> list[str]:
 
 
 def cluster_columns(source: Any) -> list[str]:
-    """Columns of an opened source that may say which prompts belong together, without gaps."""
+    """Columns without gaps, by their names, that may define clusters of prompts."""
     leaves = [
         leaf
         for leaf in source.table.leaves()

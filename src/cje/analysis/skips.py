@@ -1,4 +1,4 @@
-"""Skipped rows are non-response: how far they could move each value, and whether they differ."""
+"""Skipped rows as non-response: how far they could move each value, and whether rates differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["skip_findings"]
 def skip_findings(
     result: EstimationResult, skips: Mapping[str, int], labels: Mapping[str, int]
 ) -> tuple[Finding, ...]:
-    r"""What raters' skips mean for each value.
+    r"""Findings on the effect of raters' skips on each value.
 
     With the share s of a policy's rows skipped and V its value from the others, the value of all
     its rows lies between :math:`(1-s)V + s\,low` and :math:`(1-s)V + s\,high`. Where the policies'
@@ -57,7 +57,7 @@ def skip_findings(
 
 
 def _p_equal(counts: list[tuple[int, int]]) -> float | None:
-    """P-value of one skipping rate for all policies; None where there is nothing to compare."""
+    """P-value of equal skipping rates of all policies; None if there is nothing to compare."""
     table = np.array([pair for pair in counts if sum(pair) > 0], dtype=float)
     if len(table) < 2 or (table.sum(axis=0) == 0).any():
         return None

@@ -1,4 +1,4 @@
-"""The same question within each level of a column, for any estimator."""
+"""The same analysis within each level of a column, for any estimator."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def subgroup_results(
 ) -> dict[str, EstimationResult]:
     """One result per column, quantities named ``"policy | level"``, their parts in ``cells``.
 
-    An estimator that can answer within subgroups itself (sharing one calibration) does; any other
-    is run again on the rows of each level, and the answers are joined on their clusters.
+    An estimator with a method for subgroups (which shares one calibration) uses it; any other is
+    run again on the rows of each level, and the results are joined on their clusters.
     """
     answers = {}
     for column in columns:
@@ -59,7 +59,7 @@ def _check_levels(column: str, found: Sequence[Dataset | Comparisons]) -> None:
             f"the subgroup column has more than {MOST_LEVELS} levels",
             where=f"field {column}",
             value=len(levels),
-            hint="is it an id or a number? put a few kinds of it in a column of their own",
+            hint="if it is an id or a number, add a column with a few categories and use that",
         )
 
 
@@ -79,7 +79,8 @@ def _by_itself(estimator: Any, fresh: Dataset, column: str) -> EstimationResult:
                 elif used[g]:
                     findings.append(_no_rows(column, level, f"of policy {name}"))
         _check_distinct(cells)
-    result: EstimationResult = estimator.estimate_by(column)  # explains a column it has not
+    # Without cells this raises the error about the missing column.
+    result: EstimationResult = estimator.estimate_by(column)
     if [f"{cell['policy']} | {cell['level']}" for cell in cells] != list(result.policies):
         raise CJEError(
             "estimate_by must name its values 'policy | level', policies first, as cells_of does",
@@ -109,7 +110,7 @@ def _by_level(
             continue
         try:
             result: EstimationResult = build(*rows).fit_and_estimate()
-        except CJEError as error:  # a level too small to estimate must not cost the others
+        except CJEError as error:  # a level that is too small must not stop the others
             findings.append(_left_out(column, level, error))
             continue
         parts.append(result)
@@ -134,7 +135,7 @@ def _names(result: EstimationResult, level: str) -> list[str]:
 
 
 def _together(parts: list[EstimationResult], levels: list[str]) -> dict[str, Any]:
-    """The metadata of the levels as one: counts and marks under the names the values go by."""
+    """The metadata of all levels together: counts and marks by the names of the values."""
     first = parts[0].metadata
     shared = {
         key: first[key] for key in ("level", "quantity", "scale", "off_policy") if key in first
@@ -152,20 +153,20 @@ def _together(parts: list[EstimationResult], levels: list[str]) -> dict[str, Any
 
 
 def _check_distinct(cells: list[Cell]) -> None:
-    """Two pairs of policy and level may form one name; names must identify values."""
+    """Raise if two pairs of policy and level give the same name."""
     seen: dict[str, Cell] = {}
     for cell in cells:
         other = seen.setdefault(f"{cell['policy']} | {cell['level']}", cell)
         if other is not cell:
             raise CJEError(
-                "two subgroups have one name",
+                "two subgroups have the same name",
                 value=[(c["policy"], c["level"]) for c in (other, cell)],
                 hint="rename a policy or a level so that it has no ' | ' in it",
             )
 
 
 def _tagged(result: EstimationResult, column: str, level: str) -> list[Finding]:
-    """The findings of one level under the names its values go by, so that refusals stay on them."""
+    """Findings of one level, with the names of its values as subjects."""
     found = []
     for finding in result.findings:
         if finding.subject in result.policies:
@@ -185,7 +186,7 @@ def _left_out(column: str, level: str, error: CJEError) -> Finding:
 def _no_rows(column: str, level: str, where: str) -> Finding:
     hint = "add rows of this level, or compare within the levels that both have"
     return SUBGROUP_LEFT_OUT.finding(
-        f"{column}={level}", where=f" {where}", reason="there are no rows of it", hint=hint
+        f"{column}={level}", where=f" {where}", reason="it has no rows", hint=hint
     )
 
 

@@ -1,6 +1,6 @@
-r"""How many labels a probe needs, so that a calibration that carries over passes its audit.
+r"""Number of labels of a probe, so that a calibration that carries over passes its audit.
 
-The audit's mean residual of n labels has, beside L labels of other versions behind the calibration,
+The audit's mean residual of n labels, with a calibration on L labels of other versions, has
 
 .. math:: se^2 \approx \sigma^2 (1 - R^2) \Bigl(\frac1n + \frac1L\Bigr).
 
@@ -40,7 +40,7 @@ class ProbePlan:
         Expected half-width of the audit's interval.
     margin, level : float
     n_policies, calibration_labels : int
-        Versions audited, and labels of others behind the calibration.
+        Number of audited versions, and labels of other versions in the calibration.
     """
 
     n_labels: int
@@ -80,19 +80,19 @@ def plan_probe(
     Parameters
     ----------
     quality : JudgeQuality
-        Spread of the labels, and the share of it that the judge explains.
+        Standard deviation of the labels, and the share of their variance that the judge explains.
     margin : float
         The transport margin, on the label's scale.
     calibration_labels : int
         Labels of other versions that the calibration is learnt from.
     n_policies : int
-        Versions that are audited: intervals are adjusted for their number.
+        Number of audited versions: intervals are adjusted for it.
     level, power : float
 
     Raises
     ------
     CJEError
-        No probe is large enough: the calibration itself is too uncertain for the margin.
+        If no probe is large enough: the calibration itself is too uncertain for the margin.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def plan_probe(
         if high > _MOST:
             raise CJEError(
                 "no probe is large enough for this margin", value=margin,
-                hint="label more rows behind the calibration"
+                hint="label more rows for the calibration"
                 + by_interface("", " (--calibration-labels)") + ", or widen the margin",
             )  # fmt: skip
     low = max(high // 2, least - 1)

@@ -1,62 +1,40 @@
-"""`cje convert`: any file that can be read, as one table with the usual names."""
+"""`cje convert`: write any file that can be read as one table with standard column names."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from cje.cli.reading import (
-    Field,
-    JudgeScale,
-    LabelMap,
-    OracleScale,
-    PolicyColumn,
-    Sheet,
-    SkipBadRows,
-    Wide,
-    given_source,
-    reading_options,
-)
+from cje.cli.reading import given_source, reads
 from cje.terminal import say
 
 __all__ = ["convert"]
 
 
+@reads("repeats")
 def convert(
     files: Annotated[list[str], typer.Argument(help="Files to read, then the file to write.")],
-    labels: Annotated[Path | None, typer.Option(help="Labels to join.")] = None,
-    on: Annotated[list[str] | None, typer.Option(help="Key column(s): id, or id=other.")] = None,
-    field: Field = None,
-    policy_column: PolicyColumn = None,
-    label_map: LabelMap = None,
-    sheet: Sheet = None,
-    wide: Wide = None,
-    judge_scale: JudgeScale = None,
-    oracle_scale: OracleScale = None,
-    skip_bad_rows: SkipBadRows = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
-    """Write what was read as one table: .parquet, .csv, .jsonl or .arrow.
+    """Write the rows of the files as one table: .parquet, .csv, .jsonl or .arrow.
 
     Example: cje convert prod.csv cand.csv all.parquet
     """
-    from cje.data import read
+    from cje.analysis.inputs import read_source
     from cje.data.export import write_table
 
     if len(files) < 2:
         raise typer.BadParameter("name the files to read and the file to write")
-    data = read(
+    data = read_source(
         given_source(files[:-1]),
-        labels=labels,
-        on=on or None,
         text=True,
         require=(),
         min_rows=1,
-        judge_scale=judge_scale,
-        oracle_scale=oracle_scale,
-        skip_bad_rows=skip_bad_rows,
-        **reading_options(field, policy_column, label_map, sheet, wide),
+        **reading,
     )
+    assert data is not None
     write_table(data, Path(files[-1]))
     say(data.summary())

@@ -1,4 +1,4 @@
-"""`cje demo`: an answer on shipped data, then a pipeline run offline; the truth beside both."""
+"""`cje demo`: an answer on shipped data, then an offline pipeline run, each with the truth."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def demo(
     pipeline: str = typer.Option(
         "logged",
         "--pipeline",
-        help="What follows the question: logged (policies valued from one policy's log), direct "
-        "(every policy writes its own responses), or none.",
+        help="Pipeline run after the first answer: logged (values estimated from one policy's "
+        "log), direct (every policy writes its own responses), or none.",
     ),
 ) -> None:
-    """Is a candidate better? On shipped data, then from a log, with the truth beside both."""
+    """Answer a question on shipped data, then run the pipeline, and compare both with the truth."""
     if pipeline not in ("logged", "direct", "none"):
         raise typer.BadParameter("use logged, direct or none", param_hint="--pipeline")
     from cje.pipeline.demo_question import ask, question_report
@@ -49,7 +49,7 @@ def demo(
 
 
 def _answer(console: Console, question: Question, out: Path) -> None:
-    """The question's answer: the judge's order, the calibrated one, the truth."""
+    """Print the judge's ranking, the calibrated one, and the truth."""
     from rich.table import Table
 
     from cje.results.headline import headline
@@ -68,19 +68,19 @@ def _answer(console: Console, question: Question, out: Path) -> None:
         table.add_row(safe(name), f"{score:.2f}", f"{value:.2f}", limits, f"{truth:.2f}")
     console.print(table)
     order = sorted(question.naive, key=lambda name: -question.naive[name])
-    console.print(f"The judge alone says {' > '.join(map(safe, order))}: it likes long answers.")
+    console.print(f"The judge alone says {' > '.join(map(safe, order))}: it prefers long answers.")
     for line in headline(question.result):
         console.print(safe(line), style="bold")
-    console.print(f"The same by hand: cje analyze {out / 'evals.csv'} --baseline prod\n")
+    console.print(f"To repeat it: cje analyze {out / 'evals.csv'} --baseline prod\n")
 
 
 def _run(console: Console, out: Path, *, direct: bool) -> list[DemoRow]:
-    """A whole pipeline run on small language models, beside the truth by brute force."""
+    """Run the pipeline on small language models, and compare it with the brute-force truth."""
     from cje.pipeline.demo import run_demo
     from cje.pipeline.progress import make_reporter
 
     words = "no responses" if direct else "only a log of another policy's responses"
-    console.print(f"And with {words}? Seven stages on small language models:")
+    console.print(f"The same with {words}: seven stages on small language models.")
     result, rows = run_demo(out, make_reporter(), direct=direct)
     if direct:
         console.print(f"\n{result.n_rows} responses, written by {len(rows)} policies.\n")
@@ -96,7 +96,7 @@ def _run(console: Console, out: Path, *, direct: bool) -> list[DemoRow]:
     console.print(_estimates(rows, "the log"))
     for row in rows:
         if row.refused is not None:
-            console.print(safe(f"'{row.policy}' is refused, not guessed: {row.refused}."))
+            console.print(safe(f"No value is reported for '{row.policy}': {row.refused}."))
     return rows
 
 

@@ -1,12 +1,12 @@
-"""How a command ends: words for a person, a code for a script, never a traceback.
+"""How a command ends: with a message, an exit code, and never a traceback.
 
 ========  =========================================================================
 0         answered; `cje gate`: PASS
-1         an error: the message says why, and what to do; `cje gate`: FAIL
+1         an error: the message says why and what to do; `cje gate`: FAIL
 2         a requested value was refused; `cje gate`: UNDECIDED
 3         an error in `cje gate`
-130       stopped by Ctrl-C; what was finished is kept
-141       the program that read the output has closed it (as ``| head`` does)
+130       stopped by Ctrl-C; finished work is kept
+141       the program that read the output closed it (as ``| head`` does)
 ========  =========================================================================
 """
 
@@ -56,7 +56,7 @@ def run_to_the_end(
         return EXIT_STOPPED
     except (SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # polars' panics are no Exceptions
+    except BaseException as error:  # a panic of polars is not an Exception
         try:
             say(_message(error, usage_error), err=True, lines=False)
             for answer in _commands(error):
@@ -84,7 +84,7 @@ def _message(error: BaseException, usage_error: type[Exception]) -> str:
 
 
 def _commands(error: BaseException) -> list[str]:
-    """The command again with each answer to the question, to paste."""
+    """The command line with each answer to the question, ready to paste."""
     lines = []
     for answer in error.answers if isinstance(error, CJEError) else ():
         words = sys.argv[1:]
@@ -105,7 +105,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _details(error: BaseException) -> str:
-    """Write the traceback to a private file; returns where, for the message."""
+    """Write the traceback to a private file; the part of the message that names it."""
     import tempfile
     import traceback
 
@@ -120,8 +120,8 @@ def _details(error: BaseException) -> str:
 
 
 def _give_up_output() -> None:
-    """Send what is still buffered nowhere: Python would complain about it at exit."""
+    """Discard what is still buffered, so that Python does not complain at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # no real stream behind it
+    except (OSError, ValueError):  # not a real stream
         return

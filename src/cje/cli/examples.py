@@ -43,5 +43,5 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 def epilog(command: str) -> str:
-    r"""The examples of a command as one block; ``\b`` keeps its lines apart."""
+    r"""The examples of a command as one block; ``\b`` keeps the line breaks."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in EXAMPLES.get(command, ()))])

@@ -7,7 +7,7 @@ from cje.cli.ending import EXIT_ERROR
 __all__ = ["ANSWERED", "GATES", "REFUSED", "error_code"]
 
 ANSWERED, REFUSED = 0, 2
-GATES = {"gate": 3, "drift": 3}  # 0 pass, 1 fail, 2 undecided; and this for an error
+GATES = {"gate": 3, "drift": 3}  # 0 pass, 1 fail, 2 undecided, 3 error
 
 
 def error_code(command: str | None) -> int:

@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cje.cli.output import check_report_path, write_report, write_text
-from cje.cli.reading import (
-    Field,
-    JudgeScale,
-    LabelMap,
-    OracleScale,
-    PolicyColumn,
-    Sheet,
-    SkipBadRows,
-    Wide,
-    given_source,
-    reading_options,
-)
+from cje.cli.options import AsJson, ReportFile, Seed
+from cje.cli.output import write_report, write_text
+from cje.cli.reading import given_source, reads
 from cje.terminal import safe, say
 
 if TYPE_CHECKING:
@@ -29,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["gate"]
 
 
+@reads()
 def gate(
     data: Annotated[
         list[str],
@@ -37,7 +28,7 @@ def gate(
     baseline: Annotated[str, typer.Option(help="The version in use.")],
     candidate: Annotated[
         str | None,
-        typer.Option(help="The version to decide about; optional if there are only two."),
+        typer.Option(help="The version that may replace it; optional if there are only two."),
     ] = None,
     margin: Annotated[
         float | None, typer.Option(help="Largest acceptable loss, on the label's scale.")
@@ -47,42 +38,26 @@ def gate(
     ] = None,
     by: Annotated[list[str] | None, typer.Option(help="Subgroup column(s) to report.")] = None,
     each: Annotated[
-        bool, typer.Option("--each", help="Every level of the --by columns must pass, too.")
+        bool, typer.Option("--each", help="Every level of the --by columns must also pass.")
     ] = False,
     undecided: Annotated[
         str, typer.Option(help="What UNDECIDED counts as: undecided (exit 2), pass or fail.")
     ] = "undecided",
-    labels: Annotated[Path | None, typer.Option(help="Labels to join: a file or a folder.")] = None,
-    on: Annotated[list[str] | None, typer.Option(help="Key column(s) the labels join by.")] = None,
     calibration: Annotated[
         Path | None, typer.Option(help="Further labelled rows to calibrate the judge on.")
     ] = None,
     covariate: Annotated[
         list[str] | None, typer.Option(help="Column(s) that help to predict the label.")
     ] = None,
-    field: Field = None,
-    policy_column: PolicyColumn = None,
-    label_map: LabelMap = None,
-    sheet: Sheet = None,
-    wide: Wide = None,
-    judge_scale: JudgeScale = None,
-    oracle_scale: OracleScale = None,
-    repeats: Annotated[
-        str,
-        typer.Option(
-            help="A second row for one version and prompt is an error, or one of several draws."
-        ),
-    ] = "error",
-    skip_bad_rows: SkipBadRows = False,
-    seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 42,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    seed: Seed = 42,
+    as_json: AsJson = False,
     markdown: Annotated[
-        Path | None, typer.Option(help="Write a table and sentences for a pull request.")
+        Path | None, typer.Option(help="Write a summary in Markdown, for a pull request.")
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write the full report: .html or .pdf.")
-    ] = None,
+    report: ReportFile = None,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """May the candidate replace the baseline?
 
@@ -98,27 +73,17 @@ def gate(
     from cje.inference import GateRule
 
     rule = GateRule(margin, min_gain)
-    check_report_path(report)
-    keys: Any = {"error": "error", "draws": "draws"}.get(repeats)
-    if keys is None:
-        raise typer.BadParameter("use error or draws", param_hint="--repeats")
     if undecided not in ("undecided", "pass", "fail"):
         raise typer.BadParameter("use undecided, pass or fail", param_hint="--undecided")
     if each and not by:
         raise typer.BadParameter("needs --by COLUMN", param_hint="--each")
     result = analyze_dataset(
         given_source(data),
-        **reading_options(field, policy_column, label_map, sheet, wide),
-        labels=labels,
-        on=on or None,
+        **reading,
         calibration_data=calibration,
         covariates=covariate or (),
         by=by or (),
         baseline=baseline,
-        judge_scale=judge_scale,
-        oracle_scale=oracle_scale,
-        repeats=keys,
-        skip_bad_rows=skip_bad_rows,
         text=report is not None,
         judge_card=report is not None,
         seed=seed,

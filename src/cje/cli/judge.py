@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cje.cli.exit_codes import ANSWERED, REFUSED
-from cje.cli.output import check_report_path, write_report, write_text
-from cje.cli.reading import (
-    Field,
-    JudgeScale,
-    LabelMap,
-    OracleScale,
-    PolicyColumn,
-    Sheet,
-    SkipBadRows,
-    Wide,
-    given_source,
-    reading_options,
-)
+from cje.cli.options import AsJson, Level, ReportFile, Seed
+from cje.cli.output import write_report, write_text
+from cje.cli.reading import given_source, reads
 from cje.cli.tables import print_tables, wide_console
 from cje.terminal import safe, say
 
@@ -33,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["judge"]
 
 
+@reads()
 def judge(
     data: Annotated[
         list[str], typer.Argument(help="Judged responses with labels: files or a folder.")
@@ -47,8 +38,6 @@ def judge(
         list[str] | None,
         typer.Option(help="Numeric column(s) that the judge's errors may depend on."),
     ] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels to join: a file or a folder.")] = None,
-    on: Annotated[list[str] | None, typer.Option(help="Key column(s) the labels join by.")] = None,
     judge_name: Annotated[
         str | None, typer.Option("--judge", help="The judge's model, recorded in the card.")
     ] = None,
@@ -57,29 +46,15 @@ def judge(
     ] = None,
     rubric: Annotated[Path | None, typer.Option(help="File with its rubric.")] = None,
     card: Annotated[
-        Path | None, typer.Option(help="A saved card: check that it is about this judge.")
+        Path | None, typer.Option(help="A saved card: check that it describes this judge.")
     ] = None,
-    field: Field = None,
-    policy_column: PolicyColumn = None,
-    label_map: LabelMap = None,
-    sheet: Sheet = None,
-    wide: Wide = None,
-    judge_scale: JudgeScale = None,
-    oracle_scale: OracleScale = None,
-    repeats: Annotated[
-        str,
-        typer.Option(
-            help="A second row for one version and prompt is an error, or one of several draws."
-        ),
-    ] = "error",
-    skip_bad_rows: SkipBadRows = False,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 42,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the card as JSON.")] = False,
+    level: Level = 0.95,
+    seed: Seed = 42,
+    as_json: AsJson = False,
     save: Annotated[Path | None, typer.Option(help="Write the card (JSON) to this file.")] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write the card as a page: .html or .pdf.")
-    ] = None,
+    report: ReportFile = None,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """How good is this judge, and how many labels does it save?
 
@@ -92,20 +67,14 @@ def judge(
 
     identity = _identity(judge_name, template, rubric)
     stale = [] if card is None else _stale(card, identity)
-    check_report_path(report)
-    options = reading_options(field, policy_column, label_map, sheet, wide)
-    source = open_sources(given_source(data), None, sheet, skip_bad_rows=skip_bad_rows)
+    source = open_sources(
+        given_source(data), None, reading.get("sheet"), skip_bad_rows=reading["skip_bad_rows"]
+    )
     found: Dataset | None = read_source(
         source,
-        **options,
+        **reading,
         groups=[*(by or ()), *_positions(source, by)],
         covariates=[*(covariate or ()), *(also or ())],
-        labels=labels,
-        on=on or None,
-        judge_scale=judge_scale,
-        oracle_scale=oracle_scale,
-        repeats=_draws(repeats),
-        skip_bad_rows=skip_bad_rows,
         text=True,
     )
     assert found is not None
@@ -126,12 +95,6 @@ def judge(
     raise typer.Exit(REFUSED if stale else ANSWERED)
 
 
-def _draws(repeats: str) -> Any:
-    if repeats not in ("error", "draws"):
-        raise typer.BadParameter("use error or draws", param_hint="--repeats")
-    return repeats
-
-
 def _identity(
     judge_name: str | None, template: str | None, rubric: Path | None
 ) -> JudgeIdentity | None:
@@ -140,7 +103,7 @@ def _identity(
 
     if judge_name is None:
         if template is not None or rubric is not None:
-            raise typer.BadParameter("needs --judge NAME, too", param_hint="--template, --rubric")
+            raise typer.BadParameter("also give --judge NAME", param_hint="--template, --rubric")
         return None
     text = "" if template is None else load_template(template).text
     return JudgeIdentity.of(
@@ -149,16 +112,16 @@ def _identity(
 
 
 def _stale(card: Path, identity: JudgeIdentity | None) -> list[Any]:
-    """Findings where a saved card is not about the judge in use."""
+    """Findings that a saved card describes another judge than the one in use."""
     from cje.diagnostics.judge_card import JudgeCards
     from cje.errors import CJEError
 
     saved = JudgeCards.from_json(_read(card)).cards[0]
     if identity is None:
-        raise typer.BadParameter("needs the judge in use: --judge NAME", param_hint="--card")
+        raise typer.BadParameter("also name the judge in use: --judge NAME", param_hint="--card")
     if saved.identity is None:
         raise CJEError(
-            "the saved card is bound to no judge", where=str(card),
+            "the saved card does not name its judge", where=str(card),
             hint="make it again with --judge NAME --template FILE --rubric FILE",
         )  # fmt: skip
     return saved.identity.stale(identity)
@@ -176,7 +139,7 @@ def _read(path: Path) -> str:
 
 
 def _positions(opened: Opened, named: list[str] | None) -> list[str]:
-    """Columns that every file has and whose names say they are positions, beside those named."""
+    """Columns of every file that are positions by their names, other than those in `named`."""
     from cje.analysis.judge_report import position_columns
 
     parts = [{leaf.display for leaf in part.table.leaves()} for part in opened.sources]

@@ -1,14 +1,15 @@
-"""`cje label`: choose rows, show them blind on a local page, keep every answer."""
+"""`cje label`: choose rows, show them blind on a local page, and keep every answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cje.cli.reading import Field, PolicyColumn, Sheet, Wide, reading_options
+from cje.cli.options import Level
+from cje.cli.reading import reads
 from cje.errors import CJEError, require_extra
 from cje.terminal import say
 
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["label"]
 
-_SECONDS_PER_LABEL = 45.0  # before any pace was measured
+_SECONDS_PER_LABEL = 45.0  # assumed until a pace is measured
 _FIXED = {"count", "design", "seed", "baseline", "candidate", "pairs", "scale", "rubric", "overlap",
           "third", "target"}  # fmt: skip
 
 
+@reads("labels", "on", "label_map", "oracle_scale", "repeats", "skip_bad_rows")
 def label(
     ctx: typer.Context,
     data: Annotated[
@@ -46,7 +48,7 @@ def label(
         typer.Option(help="Strata: judge_score, policy or a subgroup column."),
     ] = None,
     allocation: Annotated[
-        str, typer.Option(help="Of the stratified design: proportional or neyman.")
+        str, typer.Option(help="Allocation of the stratified design: proportional or neyman.")
     ] = "proportional",
     scale: Annotated[
         str | None, typer.Option(help="1-5, pass/fail, 0-100, or words: 'bad, fair, good'.")
@@ -71,25 +73,22 @@ def label(
     horizon: Annotated[
         bool,
         typer.Option(
-            "--horizon", help="Collect at most --count labels; narrows the anytime intervals."
+            "--horizon",
+            help="Never collect more than --count labels; narrows the anytime intervals.",
         ),
     ] = False,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    level: Level = 0.95,
     label_cost: Annotated[float, typer.Option(help="Cost of one label, any currency.")] = 0.0,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others can reach it if not loopback.")
+        str,
+        typer.Option(help="Address to listen on; other machines reach it unless it is loopback."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = 8675,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(help="Further name(s) the page may be asked for under.")
+        list[str] | None, typer.Option(help="Further host name(s) in the page's address.")
     ] = None,
-    judge_scale: Annotated[str | None, typer.Option(help="Range of the scores: '1-5'.")] = None,
-    field: Field = None,
-    policy_column: PolicyColumn = None,
-    sheet: Sheet = None,
-    wide: Wide = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say how many labels are needed, and stop.")
+        bool, typer.Option("--plan", help="Print how many labels are needed, and stop.")
     ] = False,
     detect: Annotated[
         float | None, typer.Option(help="With --plan: a difference to detect with 80% power.")
@@ -97,8 +96,10 @@ def label(
     width: Annotated[
         float | None, typer.Option(help="With --plan: full width of each value's interval.")
     ] = None,
+    *,
+    reading: dict[str, Any],
 ) -> None:
-    """Label responses on a page of your own machine; policies and judge scores stay hidden.
+    """Label responses on a page that your machine serves; policies and judge scores stay hidden.
 
     Stop with Ctrl-C at any time and start the same command again to resume. Then
     `cje analyze DATA --labels labels.db`.
@@ -109,11 +110,10 @@ def label(
     dataset = read(
         data,
         text=True,
-        **reading_options(field, policy_column, None, sheet, wide),
+        **reading,
         groups=_groups(by),
         require=(),
         min_rows=1,
-        judge_scale=judge_scale,
     )
     if plan:
         _plan(dataset, labels, detect, width)
@@ -130,7 +130,7 @@ def label(
 
 
 def _given(ctx: typer.Context) -> set[str]:
-    """The options of the study that the user wrote; the rest are defaults."""
+    """Names of the options of the study that were given on the command line."""
     sources = {name: ctx.get_parameter_source(name) for name in _FIXED}
     return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
@@ -148,7 +148,7 @@ def _rubric(path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Serving:
-    """What the page needs besides the study; checked before a labels file is made."""
+    """What the page needs besides the study; checked before a labels file is created."""
 
     gate: GateRule
     gated: bool
@@ -158,10 +158,10 @@ class _Serving:
     listening: socket
 
     def check_policies(self, policies: tuple[str, ...]) -> None:
-        """Raise where a gate was asked for and there is nothing to compare."""
+        """Raise if a gate was asked for and no two policies are named."""
         if self.gated and not policies:
             raise CJEError(
-                "--margin and --min-gain compare two policies",
+                "--margin and --min-gain need two policies to compare",
                 hint="name them with --baseline and --candidate",
             )
 
@@ -200,7 +200,7 @@ def _study(
     if not options.pairs:
         say(
             f"answers: {scale.describe()} (from: {study.store.meta['scale_origin']}); "
-            "--scale changes it for a new file",
+            "give --scale with a new labels file to change them",
             err=True,
         )
     return study

@@ -38,10 +38,10 @@ def import_(
         Path, typer.Argument(help="A sheet, a CSV with prompt_id and policy, or Label Studio JSON.")
     ],
     rater: Annotated[
-        str | None, typer.Option(help="Who labelled, where the file has no column 'rater'.")
+        str | None, typer.Option(help="Who labelled; needed if the file has no column 'rater'.")
     ] = None,
 ) -> None:
-    """Import labels and check each one; exit code 2 if some were refused."""
+    """Import labels and check each one. Exit code 2 if some are refused."""
     from cje.label.files import import_labels
 
     done = import_labels(labels, source, rater=rater)

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 __all__ = ["check_report_path", "write_report", "write_text"]
 
 
-def check_report_path(path: Path | None) -> None:
-    """Refuse a place that cannot hold a report before anything is computed.
+def check_report_path(path: Path | None) -> Path | None:
+    """Return `path` if a report can be written there; checked before anything is computed.
 
     Raises
     ------
     CJEError
         A folder, a folder that does not exist, or a PDF where no browser can print one.
     """
-    if path is None:
-        return
-    from cje.report import check_report_file
+    if path is not None:
+        from cje.report import check_report_file
 
-    check_report_file(path)
+        check_report_file(path)
+    return path
 
 
 def write_report(path: Path, page: Report) -> None:

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cje.cli.output import check_report_path, write_report
-from cje.cli.reading import (
-    Field,
-    JudgeScale,
-    LabelMap,
-    OracleScale,
-    PolicyColumn,
-    Sheet,
-    Wide,
-    reading_options,
-)
+from cje.cli.options import AsJson, Level, ReportFile
+from cje.cli.output import write_report
+from cje.cli.reading import reads
 from cje.errors import CJEError
 from cje.terminal import say
 
@@ -29,12 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 
+@reads("labels", "on", "repeats", "skip_bad_rows")
 def plan(
     pilot: Annotated[
         Path | None, typer.Argument(help="A pilot evaluation with labels on a slice.")
     ] = None,
     width: Annotated[
-        float | None, typer.Option(help="Full width of each value's interval, label's scale.")
+        float | None,
+        typer.Option(help="Full width of each value's interval, on the label's scale."),
     ] = None,
     difference_width: Annotated[
         float | None, typer.Option(help="Full width of a paired difference's interval.")
@@ -44,14 +38,18 @@ def plan(
     ] = None,
     transport: Annotated[
         float | None,
-        typer.Option(help="A transport margin: plan the labels a probe of a new version needs."),
+        typer.Option(
+            help="A transport margin: plan the labels that a probe of a new policy needs."
+        ),
     ] = None,
     calibration_labels: Annotated[
-        int | None, typer.Option(help="Labels behind the calibration (--transport, no pilot).")
+        int | None, typer.Option(help="Labels of the calibration (--transport, no pilot).")
     ] = None,
     power: Annotated[float, typer.Option(help="Power for --detect and --transport.")] = 0.8,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
-    sd: Annotated[float | None, typer.Option(help="Assumed sd of the labels (no pilot).")] = None,
+    level: Level = 0.95,
+    sd: Annotated[
+        float | None, typer.Option(help="Assumed standard deviation of the labels (no pilot).")
+    ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Assumed share of ones among 0/1 labels, in place of --sd.")
     ] = None,
@@ -70,30 +68,19 @@ def plan(
     max_prompts: Annotated[
         int | None, typer.Option(help="Largest number of prompts available.")
     ] = None,
-    field: Field = None,
-    policy_column: PolicyColumn = None,
-    label_map: LabelMap = None,
-    sheet: Sheet = None,
-    wide: Wide = None,
-    judge_scale: JudgeScale = None,
-    oracle_scale: OracleScale = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write a page with curves of precision against labels and prompts."),
-    ] = None,
+    as_json: AsJson = False,
+    report: ReportFile = None,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Plan a study: the cheapest number of prompts and labels that meets a goal."""
     from cje.analysis.label_plan import UnitCosts
     from cje.analysis.transport_plan import plan_probe
 
-    check_report_path(report)
     if transport is not None:
         if (width, difference_width, detect) != (None, None, None) or report is not None:
-            raise CJEError("--transport is a goal of its own, without a report",
+            raise CJEError("--transport cannot be combined with another goal or with --report",
                            hint="cje plan pilot.csv --transport 0.1")  # fmt: skip
-        reading = reading_options(field, policy_column, label_map, sheet, wide)
-        reading |= {"judge_scale": judge_scale, "oracle_scale": oracle_scale}
         quality, behind = _judge_of(pilot, (sd, rate, r2), calibration_labels, reading)
         probe = plan_probe(
             quality, transport, calibration_labels=behind, n_policies=policies or 1, level=level,
@@ -104,8 +91,6 @@ def plan(
     goal = _goal(width, difference_width, detect, level, power)
     costs = UnitCosts(label_cost, response_cost)
     if pilot is not None:
-        reading = reading_options(field, policy_column, label_map, sheet, wide)
-        reading |= {"judge_scale": judge_scale, "oracle_scale": oracle_scale}
         found, text, page = _from_pilot(pilot, goal, costs, policies, max_prompts, reading)
     else:
         found, text, page = _from_assumptions(
@@ -163,7 +148,7 @@ def _judge_of(
     behind: int | None,
     reading: dict[str, Any],
 ) -> tuple[JudgeQuality, int]:
-    """The judge's quality, and the labels behind its calibration: from a pilot, or assumed."""
+    """Judge quality and the number of calibration labels: from a pilot, or assumed."""
     from cje.analysis.pilot import measure_pilot
     from cje.data import read
 
@@ -219,17 +204,21 @@ def _from_pilot(
         + "\n\n80% planning range: "
         f"{found['labels_range'][0]:,} to {found['labels_range'][1]:,} labels, "
         f"{found['prompts_range'][0]:,} to {found['prompts_range'][1]:,} prompts per policy\n"
-        f"to be on the safe side: {found['cautious']['n_labels']:,} labels and "
+        f"cautious design: {found['cautious']['n_labels']:,} labels and "
         f"{found['cautious']['n_prompts']:,} prompts per policy"
     )
     if goal.kind != "value" and quality["residual_correlation"] > 0:
-        text += "\nlabel the same prompts for every policy: the plan assumes it"
+        text += "\nthe plan assumes that the same prompts are labelled for every policy"
     return found, text, plan_report(planned.design, goal, planned.pilot.quality, planned)
+
+
+def _each(count: int) -> str:
+    return "for the policy" if count == 1 else f"for each of {count} policies"
 
 
 def _words(design: dict[str, Any]) -> str:
     lines = [
-        f"for each of {design['n_policies']} policies: {design['n_prompts']:,} prompts, "
+        f"{_each(design['n_policies'])}: {design['n_prompts']:,} prompts, "
         f"{design['n_labels']:,} of them labelled",
         f"in all: {design['judge_calls']:,} judge calls, {design['total_labels']:,} labels, "
         f"cost {design['cost']:,.2f}",

@@ -20,9 +20,9 @@ def run(
     config: Path = CONFIG,
     limit: int | None = LIMIT,
     executor: str | None = EXECUTOR,
-    quiet: bool = typer.Option(False, "--quiet", help="No progress."),
+    quiet: bool = typer.Option(False, "--quiet", help="Show no progress."),
 ) -> None:
-    """Run all seven stages on the contexts; what an earlier run finished is reused."""
+    """Run all seven stages on the contexts; finished work of an earlier run is reused."""
     from cje.pipeline import CJEPipeline
     from cje.pipeline.progress import NoProgress, make_reporter
 
@@ -47,7 +47,7 @@ def resume(
     settings = _load(config, limit, executor)
     if not (settings.work_dir / "store.sqlite").is_file():
         raise CJEError(
-            "there is nothing to resume in this work folder",
+            "nothing to resume in this work folder",
             where=str(settings.work_dir),
             hint="start with `cje run`",
         )
@@ -55,7 +55,7 @@ def resume(
 
 
 def status(config: Path = CONFIG) -> None:
-    """How far a run is: calls, tokens, cost, errors. Works beside a running run."""
+    """Show the progress of a run: calls, tokens, cost, errors. Works while it runs."""
     from cje.pipeline.config import load_config
     from cje.pipeline.status import read_status
 
@@ -67,9 +67,9 @@ def validate(
     limit: int | None = LIMIT,
     offline: bool = typer.Option(False, "--offline", help="Do not contact any server."),
 ) -> None:
-    """Check configuration, keys and servers; print calls, tokens and cost. Spends next to nothing.
+    """Check configuration, keys and servers; print the planned calls, tokens and cost.
 
-    The probe of a server that scores is a handful of calls of a few tokens each.
+    It spends next to nothing: a server that scores is probed with a few short calls.
     """
     from cje.pipeline.preflight import check_keys, preflight
     from cje.pipeline.stages.estimators import check_estimators
@@ -104,11 +104,13 @@ def _load(config: Path, limit: int | None, executor: str | None) -> Any:
 
 
 def _over_budget(settings: Any, plan: Any) -> list[str]:
-    """What the budget will not allow, said before the run finds out."""
+    """Notes on what the plan needs beyond the budget."""
     caps = settings.budget
     found = []
     if caps.max_calls is not None and plan.todo > caps.max_calls:
         found.append(f"note: {plan.todo} calls are planned, budget.max_calls is {caps.max_calls}")
     if caps.max_cost is not None and plan.cost > caps.max_cost:
-        found.append(f"note: about {plan.cost:.4f} is expected, budget.max_cost is {caps.max_cost}")
+        found.append(
+            f"note: the expected cost is {plan.cost:.4f}, budget.max_cost is {caps.max_cost}"
+        )
     return found

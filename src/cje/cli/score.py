@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cje.cli.exit_codes import ANSWERED
+from cje.cli.options import Quiet
 from cje.errors import CJEError
 from cje.terminal import say
 
@@ -41,14 +42,15 @@ def score(
         typer.Option(
             "--set",
             metavar="NAME.FIELD=VALUE",
-            help="One setting of one policy: cand.temperature=0.7, cand.system_prompt=TEXT.",
+            help="A setting of one policy: cand.temperature=0.7, cand.system_prompt=TEXT.",
         ),
     ] = None,
     eos: Annotated[
         str | None, typer.Option(help="Text of the end token; needed with a template of your own.")
     ] = None,
     dtype: Annotated[
-        str, typer.Option(help="auto, float16, bfloat16 or float32: precision of the products.")
+        str,
+        typer.Option(help="Precision of the matrix products: auto, float16, bfloat16 or float32."),
     ] = "auto",
     device: Annotated[
         str | None, typer.Option(help="cuda, cuda:1, mps or cpu (default: the first GPU).")
@@ -71,9 +73,9 @@ def score(
     work_dir: Annotated[
         Path | None, typer.Option(help="Folder of the store (default: beside the output).")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Add one log-prob column per policy; stop it at any time, the same command resumes.
+    """Add one log-prob column per policy. Stop at any time; the same command resumes.
 
     Example: cje score logged.jsonl --policy prod=models/a --policy cand=models/b
     --logging prod -o scored.parquet
@@ -106,7 +108,7 @@ def score(
 def _policies(
     given: Sequence[str], common: dict[str, Any], settings: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """One configuration per ``--policy``, with the ``--set`` that name it."""
+    """One configuration per ``--policy``, with the ``--set`` values that name it."""
     import yaml
 
     made: dict[str, dict[str, Any]] = {}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cje.cli.exit_codes import ANSWERED, REFUSED
-from cje.cli.output import check_report_path, write_report
+from cje.cli.options import AsJson, Level, ReportFile
+from cje.cli.output import write_report
 from cje.errors import CJEError
 from cje.terminal import console, say
 
@@ -57,11 +58,9 @@ def check(
     groups: Annotated[
         str | None, typer.Option(help="Column that names each row's cluster.")
     ] = None,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a report: one HTML page that needs no network.")
-    ] = None,
+    level: Level = 0.95,
+    as_json: AsJson = False,
+    report: ReportFile = None,
 ) -> None:
     """Calibration, discrimination, Brier score and net benefit of predictions in a file.
 
@@ -70,8 +69,6 @@ def check(
     import json
 
     from cje.survival import compare_survival, survival_report
-
-    check_report_path(report)
 
     frame = _read(predictions)
     grid = _horizons(horizons)
@@ -162,7 +159,7 @@ def _models(
     out = {}
     for pattern in (*risk, *survival):
         if "{t}" not in pattern and len(grid) > 1:
-            raise CJEError("a pattern needs {t} where the horizon stands", value=pattern,
+            raise CJEError("a pattern needs {t} in place of the horizon", value=pattern,
                            hint="such as 'risk_{t}'")  # fmt: skip
         out[pattern] = {
             t: _numbers(frame, _named(pattern, t), one_minus=pattern in risk) for t in grid
@@ -192,13 +189,13 @@ def example() -> None:
 @app.command()
 def run(
     config: Path = typer.Argument(..., help="YAML file; print one with: cje survival example"),
-    out: Path | None = typer.Option(None, help="Write here instead of the file's `out`."),
+    out: Path | None = typer.Option(None, help="Folder to write to; overrides the file's `out`."),
     processes: int | None = typer.Option(None, min=1, help="Processes; overrides the file."),
 ) -> None:
     """Simulate, fit, evaluate and write CSV tables and figures; finished runs are not repeated.
 
-    Exit code 0: every run is done; 2: some runs failed (failures.csv says why), the tables and
-    figures hold the others; 1: it could not run.
+    Exit code 0: every run is done; 2: some runs failed (failures.csv says why) and are missing from
+    the tables and figures; 1: it could not run.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 

@@ -18,13 +18,13 @@ _WIDTH = 140
 
 
 def wide_console() -> Any:
-    """The terminal; a pipe or a file, which has no width, is wide enough for the columns."""
+    """The terminal, or a pipe or file taken as 140 characters wide or more."""
     found = console()
     return found if found.is_terminal else console(width=max(found.width, _WIDTH))
 
 
 def print_tables(shown: Any, tables: Sequence[TextTable]) -> None:
-    """Each with its title above and its foot below."""
+    """Print each table with its title above and its foot below."""
     for table in tables:
         shown.print()
         shown.print(safe(table.title), style="bold")

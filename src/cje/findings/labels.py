@@ -196,6 +196,14 @@ CALIBRATION_RESIDUAL = Rule(
     "The calibration is off in one region of the scores.",
     thresholds={"p_value": 0.01, "residual": 0.02},
 )
+AUTOMATIC_COVARIATES = Rule(
+    "automatic-covariates",
+    "the prediction of the labels uses {which}{rest}",
+    "no action needed",
+    "What covariates='auto' tried and what it uses: features that lower the squared error of "
+    "labels that the prediction has not seen by more than a standard error.",
+    (_INFO,),
+)
 JUDGE_BIAS = Rule(
     "judge-bias",
     "at the same score the judge {verb} {what} (error {effect:+.3f}{each}, adjusted p "

@@ -25,7 +25,7 @@ TRIAL = Rule(
 SERVER = Rule(
     "server",
     "{check}: {warning}",
-    "see docs/methods/pipeline.md, what is scored",
+    "see docs/howto/score_responses.md",
     "A server works, with the stated limitation.",
 )
 LABEL_JOIN = Rule(

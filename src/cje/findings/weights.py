@@ -39,8 +39,8 @@ MEAN_WEIGHT = Rule(
     "draws with label_weight 'projected' are left, which assumes that the judge misses nothing",
     "Importance weights average 1 where the log-probs are right. Refused where W weights rows or "
     "labels, a warning where only m(S) does. The limit is in standard errors, corrected for "
-    "skewness: honest logs exceed it about once in a thousand. A mean within 1% of one is never "
-    "accused.",
+    "skewness: honest logs exceed it about once in a thousand. A mean within 1% of one is "
+    "never reported.",
     (_WARN, _REFUSE),
     {"standard_errors": 3.29, "immaterial": 0.01},
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,8 +11,9 @@ import numpy as np
 from scipy.special import stdtr
 
 from cje.errors import CJEError
+from cje.inference.algebra import all_pairs, combined, contrasted, rescaled, selected
 from cje.inference.bootstrap import multiplier_draws
-from cje.inference.components import SAMPLING, WHOLE, Component, cancelled, frozen
+from cje.inference.components import SAMPLING, WHOLE, Component, frozen
 from cje.inference.intervals import (
     Interval,
     IntervalMethod,
@@ -25,7 +25,7 @@ from cje.inference.intervals import (
 )
 from cje.inference.joining import joined
 from cje.inference.multiplicity import leader_critical_value, max_t_critical_value
-from cje.inference.proportion import proportion_limits, proportion_tails
+from cje.inference.proportion import Proportions
 from cje.inference.variance import ComponentVariance
 from cje.kernels.arrays import FloatArray
 
@@ -57,6 +57,9 @@ class InfluenceEstimate:
     trials : array (K,), optional
         Where a value is a proportion (of `bounds`): as many independent binary labels know it as
         well (see `proportion`); NaN elsewhere. Intervals of such a value are binomial.
+    shrinkage : array (K,), optional
+        How far each value was moved from the unbiased estimate that the components describe, as
+        towards a prior. Intervals and tests are those of the unbiased estimate (`centre`).
 
     Raises
     ------
@@ -79,11 +82,11 @@ class InfluenceEstimate:
     clusters: Sequence[str] | None = None
     bounds: FloatArray | tuple[float, float] | None = None
     trials: FloatArray | None = None
+    shrinkage: FloatArray | None = None
 
     def __post_init__(self) -> None:
         names, values, parts = tuple(self.names), frozen(self.values), tuple(self.components)
-        k = len(names)
-        if len(set(names)) != k:
+        if len(set(names)) != (k := len(names)):
             raise CJEError("InfluenceEstimate: names must be distinct", value=names)
         if values.shape != (k,):
             raise CJEError("InfluenceEstimate: one value per name", value=values.shape)
@@ -103,6 +106,11 @@ class InfluenceEstimate:
             object.__setattr__(self, "bounds", frozen(bounds))
         if self.trials is not None:
             self._check_trials(frozen(self.trials))
+        if self.shrinkage is not None:
+            moved = frozen(self.shrinkage)
+            if moved.shape != (k,) or not np.isfinite(moved).all():
+                raise CJEError("InfluenceEstimate: one finite shrinkage per value", value=moved)
+            object.__setattr__(self, "shrinkage", moved if moved.any() else None)
 
     def _check_trials(self, trials: FloatArray) -> None:
         """Keep `trials`; none where no value is a proportion."""
@@ -125,8 +133,7 @@ class InfluenceEstimate:
         bounds: Any = None,
     ) -> InfluenceEstimate:
         """Values whose only uncertainty is sampling, with their influence (G, K) by cluster."""
-        part = Component(SAMPLING, influence)
-        return cls(tuple(names), values, (part,), clusters, bounds)
+        return cls(tuple(names), values, (Component(SAMPLING, influence),), clusters, bounds)
 
     @classmethod
     def from_rows(
@@ -141,8 +148,8 @@ class InfluenceEstimate:
         table = np.asarray(rows, float)
         table = table[:, None] if table.ndim == 1 else table
         means = table.mean(axis=0)
-        influence = (table - means) / len(table)
-        return cls.from_influence(names, means, influence, clusters=clusters, bounds=bounds)
+        moved = (table - means) / len(table)
+        return cls.from_influence(names, means, moved, clusters=clusters, bounds=bounds)
 
     @classmethod
     def from_covariance(
@@ -155,13 +162,18 @@ class InfluenceEstimate:
         bounds: Any = None,
     ) -> InfluenceEstimate:
         """An estimate known by its covariance alone (a bootstrap, a saved result)."""
-        part = Component(WHOLE, covariance=covariance, df=np.inf if df is None else df)
-        return cls(tuple(names), values, (part,), bounds=bounds)
+        whole = Component(WHOLE, covariance=covariance, df=np.inf if df is None else df)
+        return cls(tuple(names), values, (whole,), bounds=bounds)
 
     # ---- names and values ---------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def centre(self) -> FloatArray:
+        """The unbiased estimates, which intervals and tests rest on: `values` less `shrinkage`."""
+        return self.values if self.shrinkage is None else self.values - self.shrinkage
 
     @property
     def n_clusters(self) -> int:
@@ -232,7 +244,7 @@ class InfluenceEstimate:
         With ``"auto"`` proportions have binomial limits (`proportion`), other values Hall's.
         """
         low, high = interval_limits(
-            self.values,
+            self.centre,
             self.standard_errors(),
             df=self.degrees_of_freedom(),
             skewness=self._variance.known_skewness,
@@ -240,9 +252,9 @@ class InfluenceEstimate:
             bounds=self._bound_columns(),
             method=method,
         )
-        if method == "auto":
-            low, high = self._binomial(low, high, 0.5 - level / 2.0)
-        return as_intervals(low, high, level, "skew" if method == "auto" else method)
+        if method != "auto":
+            return as_intervals(*self._with_values(low, high), level, method)
+        return as_intervals(*self._finished(low, high, 0.5 - level / 2.0), level, "skew")
 
     def simultaneous_intervals(
         self, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
@@ -252,41 +264,37 @@ class InfluenceEstimate:
         The critical value is that of the largest studentised deviation under the estimates' own
         correlation; it takes the place of the t quantile in the skewness-corrected limits.
         """
+        df = float(self.degrees_of_freedom().min())
         critical = max_t_critical_value(
-            self.covariance(),
-            float(self.degrees_of_freedom().min()),
-            level=level,
-            n_draws=n_draws,
-            seed=seed,
+            self.covariance(), df, level=level, n_draws=n_draws, seed=seed
         )
-        low, high = skew_limits(
-            self.values,
-            self.standard_errors(),
-            critical,
-            self._variance.known_skewness,
-            self._bound_columns(),
-        )
-        tail = stdtr(np.minimum(self.degrees_of_freedom().min(), 1e8), -critical)
-        low, high = self._binomial(low, high, float(tail))
-        return as_intervals(low, high, level, "max-t")
+        low, high = self._skew_limits(critical)
+        tail = stdtr(min(df, 1e8), -critical)
+        return as_intervals(*self._finished(low, high, float(tail)), level, "max-t")
 
-    def _binomial(
+    def _skew_limits(self, critical: float) -> tuple[FloatArray, FloatArray]:
+        """Hall's limits at a critical value of one's own."""
+        skewness, bounds = self._variance.known_skewness, self._bound_columns()
+        return skew_limits(self.centre, self.standard_errors(), critical, skewness, bounds)
+
+    def _finished(
         self, low: FloatArray, high: FloatArray, tail: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The limits, binomial ones in place of those of proportions."""
-        if self.trials is None:
-            return low, high
-        at = np.isfinite(self.trials)
-        least, span = self._span()
-        below, above = proportion_limits(((self.values - least) / span)[at], self.trials[at], tail)
-        low, high = low.copy(), high.copy()
-        low[at], high[at] = least[at] + span[at] * below, least[at] + span[at] * above
-        return low, high
+        """The limits with binomial ones where values are proportions."""
+        if (rates := self._proportions) is not None:
+            low, high = rates.limits(low, high, tail)
+        return self._with_values(low, high)
 
-    def _span(self) -> tuple[FloatArray, FloatArray]:
-        """The lower bound of each value, and the width of its range."""
-        lower, upper = np.asarray(self.bounds).T
-        return lower, np.where(upper > lower, upper - lower, 1.0)
+    def _with_values(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Limits that hold the shrunk value even where the level is very low."""
+        if self.shrinkage is None:
+            return low, high
+        return np.minimum(low, self.values), np.maximum(high, self.values)
+
+    @property
+    def _proportions(self) -> Proportions | None:
+        """The values known as proportions; they have bounds (`_check_trials`)."""
+        return Proportions.among(self.values, self.trials, np.asarray(self.bounds))
 
     def lead_intervals(
         self, leader: str, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
@@ -300,21 +308,12 @@ class InfluenceEstimate:
         rows = -np.eye(len(self))[[self.index(name) for name in others]]
         rows[:, self.index(leader)] = 1.0
         gaps = self.contrast(rows, others)
+        df = float(gaps.degrees_of_freedom().min())
         critical = leader_critical_value(
-            self.covariance(),
-            float(gaps.degrees_of_freedom().min()),
-            level=level,
-            n_draws=n_draws,
-            seed=seed,
+            self.covariance(), df, level=level, n_draws=n_draws, seed=seed
         )
-        low, high = skew_limits(
-            gaps.values,
-            gaps.standard_errors(),
-            critical,
-            gaps._variance.known_skewness,
-            gaps._bound_columns(),
-        )
-        return as_intervals(low, high, level, "max-t")
+        low, high = gaps._skew_limits(critical)
+        return as_intervals(*gaps._with_values(low, high), level, "max-t")
 
     def p_values(
         self,
@@ -326,77 +325,34 @@ class InfluenceEstimate:
         A two-sided p-value is below 0.05 where the default 95% interval leaves `null` out. With
         zero standard error the p-value is 0 or 1.
         """
-        se, gap = self.standard_errors(), self.values - null
-        safe = np.where(se > 0, se, 1.0)
-        statistic = hall_transform(gap / safe, self._variance.known_skewness)
+        se, gap = self.standard_errors(), self.centre - null
+        statistic = hall_transform(gap / np.where(se > 0, se, 1.0), self._variance.known_skewness)
         certain = np.where(gap == 0, 0.0, np.copysign(np.inf, gap))
         found = t_p_value(
             np.where(se > 0, statistic, certain), self.degrees_of_freedom(), alternative
         )
-        if self.trials is None:
-            return found
-        at = np.isfinite(self.trials)
-        least, span = self._span()
-        share, against = ((v - least) / span for v in (self.values, null))
-        greater, less = proportion_tails(share[at], self.trials[at], against[at])
-        tails = {"greater": greater, "less": less}
-        two_sided = np.minimum(2.0 * np.minimum(greater, less), 1.0)
-        found = found.copy()
-        found[at] = tails.get(alternative, two_sided)
-        return found
+        rates = self._proportions
+        return found if rates is None else rates.p_values(found, null, alternative)
 
     def multiplier_bootstrap(self, n_draws: int = 2_000, seed: int = 0) -> FloatArray:
-        """(n_draws, K) draws of the estimates: one matrix product with the influence matrix."""
-        draws = self.values + multiplier_draws(self.influence, n_draws=n_draws, seed=seed)
+        """(n_draws, K) draws of `centre`: one matrix product with the influence matrix."""
+        centre = self.centre
+        draws = centre + multiplier_draws(self.influence, n_draws=n_draws, seed=seed)
         apart, factor = self._variance.apart, self._variance.moderation
         if apart is not None:
             rng = np.random.default_rng([seed, 1])
             draws += rng.multivariate_normal(np.zeros(len(self)), apart, n_draws, method="eigh")
-        return draws if factor is None else self.values + (draws - self.values) * factor
+        return draws if factor is None else centre + (draws - centre) * factor
 
     # ---- algebra -------------------------------------------------------------------------------
 
     def contrast(self, matrix: Any, names: Sequence[str]) -> InfluenceEstimate:
         """The linear contrasts ``matrix @ values``; stays clustered, bounds follow."""
-        c = np.atleast_2d(np.asarray(matrix, float))
-        if c.shape != (len(names), len(self)):
-            raise CJEError(
-                "a contrast needs one row per new name and one column per quantity", value=c.shape
-            )
-        bounds = None
-        if self.bounds is not None:
-            lower, upper = np.asarray(self.bounds).T
-            up, down = np.maximum(c, 0.0), np.minimum(c, 0.0)
-            bounds = np.column_stack([up @ lower + down @ upper, up @ upper + down @ lower])
-        return replace(
-            self,
-            names=tuple(names),
-            values=cancelled(c @ self.values, np.abs(c) @ np.abs(self.values)),
-            components=tuple(part.mapped(c) for part in self.components),
-            bounds=bounds,
-            trials=self._selected_trials(c),
-        )
-
-    def _selected_trials(self, matrix: FloatArray) -> FloatArray | None:
-        """Trials of the rows that select one value; a difference is no proportion."""
-        if self.trials is None:
-            return None
-        column = matrix.argmax(axis=1)
-        alone = (matrix != 0).sum(axis=1) == 1
-        alone &= matrix[np.arange(len(matrix)), column] == 1.0
-        return np.where(alone, self.trials[column], np.nan)
+        return contrasted(self, matrix, names)
 
     def select(self, names: Sequence[str]) -> InfluenceEstimate:
         """Some of the quantities, in the order given."""
-        columns = [self.index(name) for name in names]
-        return replace(
-            self,
-            names=tuple(names),
-            values=self.values[columns],
-            components=tuple(part.selected(columns) for part in self.components),
-            bounds=None if self.bounds is None else np.asarray(self.bounds)[columns],
-            trials=None if self.trials is None else self.trials[columns],
-        )
+        return selected(self, names)
 
     def difference(self, a: str, b: str) -> InfluenceEstimate:
         """``a - b``, paired on the clusters both share."""
@@ -404,13 +360,7 @@ class InfluenceEstimate:
 
     def all_pairs(self) -> InfluenceEstimate:
         """Every difference of a later quantity minus an earlier one."""
-        if len(self) < 2:
-            raise CJEError("differences need at least two quantities", value=self.names)
-        pairs = list(itertools.combinations(range(len(self)), 2))
-        matrix = np.zeros((len(pairs), len(self)))
-        for row, (i, j) in enumerate(pairs):
-            matrix[row, i], matrix[row, j] = -1.0, 1.0
-        return self.contrast(matrix, [f"{self.names[j]} - {self.names[i]}" for i, j in pairs])
+        return all_pairs(self)
 
     def renamed(self, names: Sequence[str]) -> InfluenceEstimate:
         """The same estimates under other names."""
@@ -418,15 +368,7 @@ class InfluenceEstimate:
 
     def rescaled(self, factor: float, offset: float = 0.0) -> InfluenceEstimate:
         """``offset + factor * values``: from [0, 1] to the label's own scale."""
-        if factor == 1.0 and offset == 0.0:
-            return self
-        bounds = self.bounds
-        return replace(
-            self,
-            values=offset + factor * self.values,
-            components=tuple(part.scaled(factor) for part in self.components),
-            bounds=None if bounds is None else np.sort(offset + factor * np.asarray(bounds)),
-        )
+        return rescaled(self, factor, offset)
 
     @staticmethod
     def join(parts: Iterable[InfluenceEstimate]) -> InfluenceEstimate:
@@ -438,10 +380,10 @@ class InfluenceEstimate:
         return joined(list(parts))
 
     def __add__(self, other: InfluenceEstimate) -> InfluenceEstimate:
-        return self._combine(other, 1.0)
+        return combined(self, other, 1.0)
 
     def __sub__(self, other: InfluenceEstimate) -> InfluenceEstimate:
-        return self._combine(other, -1.0)
+        return combined(self, other, -1.0)
 
     def __mul__(self, factor: float) -> InfluenceEstimate:
         return self.rescaled(float(factor))
@@ -450,17 +392,6 @@ class InfluenceEstimate:
 
     def __neg__(self) -> InfluenceEstimate:
         return self.rescaled(-1.0)
-
-    def _combine(self, other: InfluenceEstimate, sign: float) -> InfluenceEstimate:
-        if len(other) != len(self):
-            raise CJEError("arithmetic needs as many quantities on both sides", value=len(other))
-        k = len(self)
-        left = self.renamed([f"left {i}" for i in range(k)])
-        right = other.renamed([f"right {i}" for i in range(k)])
-        both = InfluenceEstimate.join([left, right])
-        word = "+" if sign > 0 else "-"
-        names = [f"{a} {word} {b}" for a, b in zip(self.names, other.names, strict=True)]
-        return both.contrast(np.hstack([np.eye(k), sign * np.eye(k)]), names)
 
     def _bound_columns(self) -> tuple[FloatArray, FloatArray] | None:
         if self.bounds is None:

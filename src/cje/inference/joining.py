@@ -46,6 +46,7 @@ def joined(items: list[InfluenceEstimate]) -> InfluenceEstimate:
         clusters,
         _bounds(items),
         np.concatenate([np.full(len(i), np.nan) if i.trials is None else i.trials for i in items]),
+        np.concatenate([np.zeros(len(i)) if i.shrinkage is None else i.shrinkage for i in items]),
     )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpstrf
-from scipy.special import ndtr, stdtrit
 
 from cje.checks import check_seed
 from cje.errors import CJEError
@@ -94,10 +93,9 @@ def leader_critical_value(
     :math:`|Z_i - Z_j| / se_{ij}` over *all* pairs (Tukey's studentised range, with the estimates'
     own correlation), which holds whichever quantity leads. Beyond 30 each draw selects its own
     leader, and only the pairs with that leader count: the law of the comparison actually made,
-    under equal values. The largest of so many differences is one whose own standard error came
-    out small, so the value is then that of a t variable at the normal law's tail probability,
-    not of draws over one common chi-square factor (80 equal quantities, 200 clusters, 1,500
-    simulations: 4.9% instead of 5.4% beyond it).
+    under equal values. Either maximum is divided by one common chi-square factor (multivariate t):
+    with a factor of its own for every pair the value is larger, and 40 equal policies with 12
+    labels each had one falsely worse in 1.3% of the data sets instead of 4.8%.
 
     Parameters
     ----------
@@ -130,9 +128,7 @@ def leader_critical_value(
             leader = draws.argmax(axis=1)
             gaps = (draws[np.arange(len(draws)), leader][:, None] - draws) / scale[leader]
         largest[start : start + len(draws)] = gaps.max(axis=1)
-    if k <= _ALL_PAIRS_UP_TO or not np.isfinite(df):
-        return float(np.quantile(_studentised(largest, df, rng), level))
-    return float(-stdtrit(df, ndtr(-np.quantile(largest, level))))
+    return float(np.quantile(_studentised(largest, df, rng), level))
 
 
 def _root(covariance: FloatArray) -> FloatArray:

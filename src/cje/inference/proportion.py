@@ -24,14 +24,62 @@ Science 16, 101-133.
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 import numpy as np
 from scipy.special import betainc, betaincinv
 
-from cje.kernels.arrays import FloatArray
+from cje.kernels.arrays import BoolArray, FloatArray
 
-__all__ = ["proportion_limits", "proportion_tails"]
+__all__ = ["Proportions", "proportion_limits", "proportion_tails"]
 
 _SHIFT = 0.25  # c
+
+
+class Proportions(NamedTuple):
+    """The values of an estimate that are proportions of their range."""
+
+    at: BoolArray  # which values
+    share: FloatArray
+    trials: FloatArray
+    least: FloatArray  # lower bound, and width of the range
+    span: FloatArray
+
+    @classmethod
+    def among(
+        cls, values: FloatArray, trials: FloatArray | None, bounds: FloatArray
+    ) -> Proportions | None:
+        """Those with a number of trials, if any; `bounds` is (K, 2)."""
+        if trials is None:
+            return None
+        at = np.isfinite(trials)
+        lower, upper = bounds[at].T
+        span = np.where(upper > lower, upper - lower, 1.0)
+        return cls(at, (values[at] - lower) / span, trials[at], lower, span)
+
+    def limits(
+        self, low: FloatArray, high: FloatArray, tail: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The limits of all values, binomial ones in place of those of proportions."""
+        below, above = proportion_limits(self.share, self.trials, tail)
+        low, high = low.copy(), high.copy()
+        low[self.at] = self.least + self.span * below
+        high[self.at] = self.least + self.span * above
+        return low, high
+
+    def p_values(
+        self,
+        found: FloatArray,
+        null: float,
+        alternative: Literal["two-sided", "greater", "less"],
+    ) -> FloatArray:
+        """The p-values of all values, binomial ones in place of those of proportions."""
+        against = (null - self.least) / self.span
+        greater, less = proportion_tails(self.share, self.trials, against)
+        two_sided = np.minimum(2.0 * np.minimum(greater, less), 1.0)
+        found = found.copy()
+        found[self.at] = {"greater": greater, "less": less}.get(alternative, two_sided)
+        return found
 
 
 def proportion_limits(

@@ -51,13 +51,13 @@ __getattr__, __dir__ = lazy_names(__name__, _HOME, __all__)
 
 
 def make_judge(config: JudgeConfig | Mapping[str, Any], *, client: Client | None = None) -> Judge:
-    """The judge a config describes.
+    """The judge that a config describes.
 
     Parameters
     ----------
     config : JudgeConfig or mapping
     client : Client, optional
-        What answers, instead of the configured server (`APIJudge`).
+        A client to use in place of the configured server (`APIJudge`).
     """
     parsed = JudgeConfig.parse(config)
     if parsed.provider != "offline":

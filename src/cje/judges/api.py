@@ -32,18 +32,18 @@ __all__ = ["APIJudge"]
 
 
 class APIJudge(BaseJudge):
-    """Asks a model with a template, and reads its verdict.
+    """A judge that asks a model with a template and reads its verdict.
 
-    The answer is asked for as JSON with a schema; a server that does not know schemas is asked
-    again in plain words, once, and the answer is then read tolerantly.
+    The answer is requested as JSON with a schema. A server without support for schemas is asked
+    once more in plain words, and its answer is then read tolerantly.
 
     Parameters
     ----------
     config : JudgeConfig or mapping
     concurrency : int
-        Calls in flight at a time (`score_batch`).
+        Concurrent calls (`score_batch`).
     client : Client, optional
-        What answers, instead of the configured server; ``provider: transformers`` needs a
+        A client to use in place of the configured server; ``provider: transformers`` needs a
         `cje.policies.local.LocalChat`.
     """
 
@@ -66,7 +66,7 @@ class APIJudge(BaseJudge):
         if self.config.rubric is not None and "rubric" not in template.text:
             raise CJEError(
                 f"template '{template.name}' has no place for a rubric",
-                hint="use rubric_score or pass_fail, or put the rule into a template of your own",
+                hint="use rubric_score or pass_fail, or put the rule into your own template",
             )
         self.template = template
         self.name, self.provider = self.config.name, self.config.provider
@@ -86,9 +86,9 @@ class APIJudge(BaseJudge):
         return self._verdict(answer, parse_verdict(answer.text, self.template, response))
 
     def compare(self, context: str, response_a: str, response_b: str) -> float:
-        """How far the first response is preferred: 1, 0.5 or 0, averaged over both positions.
+        """Preference for the first response: 1, 0.5 or 0, averaged over both positions.
 
-        Judges favour a position. Asking twice with the responses swapped cancels that bias.
+        Judges favour a position; asking twice with the responses swapped cancels that bias.
         """
         return run_sync(self.acompare(context, response_a, response_b, seed=self.seed))
 
@@ -104,7 +104,7 @@ class APIJudge(BaseJudge):
         return (ahead + 1.0 - behind) / 2.0
 
     async def acompare_once(self, context: str, first: str, second: str, *, seed: int) -> Verdict:
-        """How far the first response is preferred, shown in this order: one attempt."""
+        """Preference for the first response, shown in this order: one attempt."""
         if self.template.kind != "comparative":
             raise CJEError("compare needs a comparative template", value=self.template.name)
         prompt = self.template.render(
@@ -132,7 +132,7 @@ class APIJudge(BaseJudge):
             if error.status not in (400, 422):
                 raise
             answer = await self.client.chat(messages, **parameters)
-            self._structured = False  # words work and schemas do not: words, from now on
+            self._structured = False  # only plain words work: use them from now on
         return _accepted(answer)
 
     def _verdict(self, answer: Completion, parsed: Parsed) -> Verdict:
@@ -185,7 +185,7 @@ class APIJudge(BaseJudge):
         }
 
     def _model_identity(self) -> dict[str, JSON]:
-        """Of the server; a model in this process is told by its weights."""
+        """Identity of the server, or of the weights of a model in this process."""
         own = getattr(self.client, "identity", None)
         found: dict[str, JSON] = own() if own else self.config.endpoint_record().identity()
         return found
@@ -195,7 +195,7 @@ class APIJudge(BaseJudge):
 
 
 def answer_fields(template: JudgeTemplate, variance: str) -> dict[str, dict[str, JSON]]:
-    """The JSON fields of an answer: reasons first, so that the verdict can follow from them."""
+    """The JSON fields of an answer, with the reasons before the verdict."""
     fields: dict[str, dict[str, JSON]] = {"reasoning": {"type": "string"}}
     if template.kind == "pass_fail":
         return fields | {"verdict": {"type": "string", "enum": ["PASS", "FAIL"]}}

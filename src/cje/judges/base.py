@@ -1,4 +1,4 @@
-"""What every judge offers: one judgement at a time for the pipeline, batches for people."""
+"""The interface of judges: single judgements for the pipeline, batches for users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["BaseJudge", "Judge", "check_samples", "function_name"]
 
 
 class Judge(Protocol):
-    """One attempt a call; the caller makes `n_repeats` of them and combines."""
+    """A judge that makes one attempt per call; the caller combines `n_repeats` of them."""
 
     name: str
     provider: str
@@ -39,7 +39,7 @@ class Judge(Protocol):
 
 
 class BaseJudge:
-    """The synchronous half of a judge, written once on top of `ajudge`."""
+    """The synchronous methods of a judge, based on `ajudge`."""
 
     name: str
     provider: str
@@ -49,23 +49,23 @@ class BaseJudge:
     seed: int = 0
 
     async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
-        raise AssertionError("a judge defines ajudge")
+        raise AssertionError("a judge must define ajudge")
 
     async def acompare_once(self, context: str, first: str, second: str, *, seed: int) -> Verdict:
-        """How far the first response is preferred, shown in this order: one attempt.
+        """Preference for the first response, shown in this order: one attempt.
 
         Raises
         ------
         CJEError
-            By judges that score single responses only.
+            For judges that score only single responses.
         """
         raise CJEError(
-            "this judge scores single responses and compares none", value=self.provider,
+            "this judge scores single responses and cannot compare two", value=self.provider,
             hint="use a model with a comparative template, or the offline judge",
         )  # fmt: skip
 
     def combine(self, verdicts: Sequence[Verdict]) -> JudgedScore:
-        """Several verdicts on one response as a mean and a variance."""
+        """Combine several verdicts on one response into a mean and a variance."""
         return combine_verdicts(verdicts, self.variance_method)
 
     def score(self, context: str, response: str) -> JudgeScore:
@@ -78,7 +78,7 @@ class BaseJudge:
         Raises
         ------
         ModelCallError
-            Where a response cannot be judged after several attempts.
+            If a response cannot be judged after several attempts.
         """
         return JudgeScores.from_scores(j.score for j in self.judge_all(check_samples(samples)))
 
@@ -97,11 +97,11 @@ class BaseJudge:
         return await with_retries(partial(self.ajudge, context, response, seed=seed), seed=seed)
 
     async def aclose(self) -> None:
-        """Nothing to close unless a judge holds connections."""
+        """Close connections; does nothing unless a judge holds some."""
 
 
 def check_samples(samples: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """(context, response) of each sample, or an error that names the sample and the field."""
+    """(context, response) of each sample; the error names sample and field."""
     pairs = []
     for row, sample in enumerate(samples):
         for field in ("context", "response"):

@@ -1,4 +1,4 @@
-"""What describes a judge: one validated record."""
+"""`JudgeConfig`: the validated configuration of a judge."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["JudgeConfig"]
 
 
 class JudgeConfig(EndpointConfig):
-    """A judge: which model, which question, and where its variance comes from.
+    """The configuration of a judge: model, question, and the source of its variance.
 
     Attributes
     ----------
     template : str
         Name of a shipped template, or the path of a file.
     scale : (low, high) or None
-        Another score range than the template's own.
+        A score range in place of the template's own.
     rubric : str or None
         Text put into the template's rubric.
     variance : {"samples", "logprobs", "interval", "none"}
         Repeated samples, the verdict tokens' log-probs, an interval the judge states, or none.
     n_repeats : int or None
-        Independent calls a response (default: 5 for ``samples``, else 1).
+        Independent calls per response (default: 5 for ``samples``, otherwise 1).
     temperature : float or None
         Default: 1 for ``samples`` (repeats must be able to differ), else 0.
     bias, noise : offline judge only

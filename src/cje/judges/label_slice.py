@@ -1,4 +1,4 @@
-"""Which rows get a trusted label: drawn at random, each with a known probability."""
+"""Draw the rows that get a trusted label at random, each with a known probability."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["LabelSlice", "draw_label_slice"]
 
 @dataclass(frozen=True)
 class LabelSlice:
-    """The rows drawn, and the probability each row had.
+    """The drawn rows, and each row's probability.
 
-    Estimators divide by `propensity`; a slice without it cannot be corrected for how it was drawn.
+    Estimators divide by `propensity`, which corrects for the design of the draw.
     """
 
     selected: NDArray[np.bool_]
@@ -73,7 +73,7 @@ def draw_label_slice(
 def _strata(
     n: int, strata: ArrayLike | None
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Names of the strata, the place of each row's among them, and their sizes."""
+    """Names of the strata, the index of each row's stratum, and their sizes."""
     if strata is None:
         given: NDArray[Any] = np.zeros(n, dtype=np.int64)
     else:
@@ -108,7 +108,7 @@ def _how_many(n: int, fraction: float | None, count: int | None) -> int:
 
 
 def _spread(m: int, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """m labels over strata: equal shares, what a small stratum cannot use goes to the others."""
+    """m labels over strata: equal shares; the excess of a small stratum goes to the others."""
     takes = np.zeros(len(sizes), dtype=np.int64)
     while (left := m - int(takes.sum())) > 0:
         open_strata = np.flatnonzero(takes < sizes)

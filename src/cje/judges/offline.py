@@ -1,4 +1,4 @@
-"""Judges that need no server: a seeded one for development, and a wrapper for any scorer."""
+"""Judges without a server: a seeded judge for development, and a wrapper for any scorer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _UNHELPFUL = {"no", "not", "problem", "wrong", "else", "sorry", "know"}
 
 
 def lexical_quality(context: str, response: str) -> float:
-    """How helpful a short support answer reads, on [0, 1]: helpful less unhelpful words.
+    """Helpfulness of a short support answer on [0, 1]: helpful minus unhelpful words.
 
-    It stands in for the truth in the offline demo. Words shared with the context count too, so
-    that an answer about another subject is worth less.
+    It is the truth of the offline demo. Words shared with the context also count, so that an
+    answer about another subject scores lower.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def lexical_quality(context: str, response: str) -> float:
 
 
 class OfflineJudge(BaseJudge):
-    """A biased, noisy judge without a network: quality, distorted, with seeded noise.
+    """A biased, noisy judge without a network: distorted quality with seeded noise.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ class OfflineJudge(BaseJudge):
         self.n_repeats, self.variance_method, self.seed = n_repeats, variance, seed
 
     async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
-        """One judgement: the same seed gives the same one."""
+        """One judgement; the same seed gives the same judgement."""
         clean = self.bias[0] + self.bias[1] * float(self.quality(context, response))
         drawn = clean + self.noise * float(check_seed(seed).standard_normal())
         own = self.noise**2 if self.variance_method in ("logprobs", "interval") else None
         return Verdict(min(1.0, max(0.0, drawn)), variance=None if own is None else min(own, 0.25))
 
     async def acompare_once(self, context: str, first: str, second: str, *, seed: int) -> Verdict:
-        """Two judgements of one seed's own noise, compared: 1, 0.5 or 0."""
+        """Compare two judgements with noise from the seed: 1, 0.5 or 0."""
         a = await self.ajudge(context, first, seed=call_seed(seed, "first"))
         b = await self.ajudge(context, second, seed=call_seed(seed, "second"))
         return Verdict(0.5 if a.score == b.score else float(a.score > b.score))
@@ -103,8 +103,8 @@ class DeterministicJudge(BaseJudge):
     Parameters
     ----------
     scorer : callable or object with ``score(context, response)``
-        Gives a number on [0, 1], or a `JudgeScore` whose mean is used; of another judge, one
-        judgement is taken.
+        Returns a number on [0, 1], or a `JudgeScore` whose mean is used; another judge is asked for
+        one judgement.
 
     Examples
     --------
@@ -117,13 +117,13 @@ class DeterministicJudge(BaseJudge):
     def __init__(self, scorer: Any, *, name: str = "judge") -> None:
         function = getattr(scorer, "score", scorer)
         if not callable(function):
-            raise CJEError("a scorer is a function of (context, response)", value=scorer)
+            raise CJEError("a scorer must be a function of (context, response)", value=scorer)
         self._function, self.name = function, name
         self._judge: Judge | None = scorer if hasattr(scorer, "ajudge") else None
 
     async def ajudge(self, context: str, response: str, *, seed: int) -> Verdict:
         """The scorer's number."""
-        if self._judge is not None:  # its own score() would wait for the loop we are in
+        if self._judge is not None:  # its score() would wait for the running loop
             return await self._judge.ajudge(context, response, seed=seed)
         value = self._function(context, response)
         return Verdict(float(value.mean if isinstance(value, JudgeScore) else value))

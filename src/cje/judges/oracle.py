@@ -1,4 +1,4 @@
-"""Where the trusted labels come from: a stronger model, a table of human labels, a function."""
+"""Sources of trusted labels: a stronger model, a table of human labels, a function."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CallableOracle:
         self.function, self.scale = function, scale or Scale(0.0, 1.0)
 
     async def alabel(self, row: Row, *, seed: int) -> Verdict | None:
-        """The function's number (awaited where it is a coroutine); None means no label."""
+        """The function's number (awaited if it is a coroutine); None means no label."""
         value: Any = self.function(row["context"], row["response"])
         if inspect.isawaitable(value):
             value = await value
@@ -72,16 +72,16 @@ class CallableOracle:
 
 @dataclass(frozen=True)
 class JoinReport:
-    """How a table of labels fits the rows.
+    """How a table of labels matches the rows.
 
     Attributes
     ----------
     matched : int
         Rows with a label.
     unlabelled : tuple of str
-        Ids of rows the table does not have.
+        Ids of rows that are not in the table.
     unused : tuple of str
-        Ids of the table that no row has.
+        Ids of the table that match no row.
     averaged : tuple of str
         Ids with several labels, averaged.
     """
@@ -130,7 +130,7 @@ class CSVOracle:
         self._values = _read_labels(self.path, id_column, label_column, self.scale)
 
     async def alabel(self, row: Row, *, seed: int) -> Verdict | None:
-        """The row's label, or None where the table has none."""
+        """The row's label, or None without one in the table."""
         values = self._values.get(self._id(row))
         return None if values is None else Verdict(math.fsum(values) / len(values))
 
@@ -142,7 +142,7 @@ class CSVOracle:
         raise CJEError(f"the row has no field {' or '.join(map(str, names))} to join labels by")
 
     def join_report(self, ids: Iterable[str]) -> JoinReport:
-        """Which rows and labels find each other."""
+        """Report the matches between rows and labels."""
         wanted = [str(i) for i in ids]
         return JoinReport(
             matched=sum(i in self._values for i in wanted),

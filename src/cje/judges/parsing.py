@@ -1,8 +1,8 @@
-"""Read a verdict out of a judge's answer: as JSON first, then tolerantly, and never by guessing.
+"""Read the verdict of a judge's answer: as JSON first, then tolerantly, but without guessing.
 
-What the judged text says must not become its score. A tolerant reading therefore looks for a
-stated verdict only, ignores lines quoted from the judged text, and refuses an answer that states
-two different verdicts.
+The content of the judged text must not become its score. Tolerant reading therefore looks only for
+a stated verdict, ignores lines quoted from the judged text, and refuses an answer that states two
+different verdicts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from cje.models import BadOutputError
 __all__ = ["Parsed", "parse_verdict"]
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-# No two neighbours may match the same characters, and a line's pattern stays in its line: a judge
-# that falls into a thousand newlines must not keep a search busy for minutes.
+# Adjacent parts must not match the same characters, and a pattern stays within its line: a judge
+# that writes a thousand newlines must not make the search take minutes.
 _OPEN = r"^[ \t\r\u00a0>*_#`\"'({-]*"
 _FINAL = r"(?:(?P<final>final|overall|total)[ \t\u00a0]*)?"
 _GAP = r"[ \t\r\u00a0*_`\"']*"
@@ -59,7 +59,7 @@ class Parsed:
     value : float
     by : {"structured", "tolerant"}
     interval : (float, float) or None
-        The judge's stated interval on [0, 1], where asked for.
+        The judge's stated interval on [0, 1], if asked for.
     """
 
     value: float
@@ -88,7 +88,7 @@ def parse_verdict(raw: str, template: JudgeTemplate, judged: str = "") -> Parsed
     if whole is not None:
         return _from_fields(whole, template, raw, "structured")
     text = _unquoted(raw, judged)
-    # An object the judged text holds too is a quotation, wherever in a line it stands.
+    # An object that the judged text also holds is a quotation, anywhere in a line.
     objects = [
         fields
         for fields, source in _objects(text)
@@ -119,7 +119,7 @@ def _as_object(text: str) -> Mapping[str, Any] | None:
 
 
 def _objects(text: str) -> list[tuple[Mapping[str, Any], str]]:
-    """Every top-level JSON object inside a text, with its own text."""
+    """Every top-level JSON object inside a text, with its source text."""
     decoder, at = json.JSONDecoder(), 0
     found: list[tuple[Mapping[str, Any], str]] = []
     while (at := text.find("{", at)) >= 0:
@@ -179,7 +179,7 @@ def _in_range(value: Any, template: JudgeTemplate, raw: str) -> float:
 
 
 def _stated(text: str, template: JudgeTemplate, raw: str) -> float:
-    """The one verdict stated on a line of its own; a final one wins over others."""
+    """The verdict stated on a separate line; a final verdict takes precedence."""
     values = _statements(text, template, raw)
     bare = _BARE.match(text) if not values and template.kind == "score" else None
     if bare:
@@ -192,7 +192,7 @@ def _stated(text: str, template: JudgeTemplate, raw: str) -> float:
 
 
 def _statements(text: str, template: JudgeTemplate, raw: str) -> set[float]:
-    """Every verdict stated on a line of its own, or the final ones where some are called final."""
+    """Every verdict on a separate line; only the final ones if some are marked as final."""
     matches = list(_WORDS.get(template.kind, _STATED).finditer(text))
     final = [m for m in matches if m.groupdict().get("final")]
     return {_read(m, template, raw) for m in (final or matches)}

@@ -1,4 +1,4 @@
-"""Judge templates: files that say what is asked, on which scale, with the texts fenced as data."""
+"""Judge templates: files with the question and its scale, and the texts fenced as data."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class JudgeTemplate:
         self, context: str, response: str, *, answer_format: str, rubric: str | None = None,
         other: str = "",
     ) -> str:  # fmt: skip
-        """The prompt. A tag no text can contain keeps the texts apart from the question."""
+        """The prompt. A tag that occurs in no text separates the texts from the question."""
         from jinja2 import TemplateError
 
         try:
@@ -84,13 +84,13 @@ def _check_scale(low: float, high: float, where: str) -> None:
 
 
 def _nonce(*texts: str) -> str:
-    """A tag suffix that occurs in none of the texts; the same texts give the same one."""
+    """A tag suffix that occurs in none of the texts, determined by them."""
     seed = "\x1f".join(texts)
     for attempt in range(1000):
         tag = sha256(f"{attempt}|{seed}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
         if tag not in seed:
             return tag
-    raise AssertionError("a text cannot contain a thousand hashes of itself")
+    raise AssertionError("no free tag: a text contains all thousand candidates")
 
 
 def _plain(value: float) -> str:
@@ -124,7 +124,7 @@ def load_template(name: str) -> JudgeTemplate:
     else:
         try:
             text = Path(name).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:  # no file, or no text
+        except (OSError, ValueError) as error:  # not a file, or not text
             raise CJEError(
                 "no such judge template", value=name,
                 hint=f"use one of {', '.join(template_names())}, or the path of a file",
@@ -133,7 +133,7 @@ def load_template(name: str) -> JudgeTemplate:
 
 
 def parse_template(name: str, text: str) -> JudgeTemplate:
-    """Read the header line and check the question has the parts it needs."""
+    """Read the header line and check that the question has its required parts."""
     header = _HEADER.match(text)
     if header is None or header[1] not in ("score", "pass_fail", "comparative"):
         raise CJEError(

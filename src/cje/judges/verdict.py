@@ -1,4 +1,4 @@
-"""One judgement, and how several become a mean with a variance."""
+"""One judgement, and the mean and variance of several."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Verdict:
         What the judge wrote.
     parsed_by : {"structured", "tolerant", "computed"}
     variance : float or None
-        This judgement's own variance, where its method gives one.
+        Variance of this judgement, if its method gives one.
     token_logprobs : mapping token -> log-prob, or None
-        The verdict token's alternatives as the server listed them, where log-probs were asked for;
+        The verdict token's alternatives as the server listed them, if log-probs were asked for;
         `cje.classification.VerdictCalibrator` calibrates them.
     """
 
@@ -56,7 +56,7 @@ class Verdict:
     token_logprobs: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        JudgeScore(self.score, self.variance or 0.0)  # one place checks the ranges
+        JudgeScore(self.score, self.variance or 0.0)  # checks the ranges
 
     def to_json(self) -> dict[str, JSON]:
         return {
@@ -78,7 +78,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class JudgedScore:
-    """A `JudgeScore`, how its variance was found, and from how many judgements."""
+    """A `JudgeScore` with the source of its variance and the number of judgements."""
 
     score: JudgeScore
     method: VarianceMethod
@@ -119,7 +119,7 @@ def verdict_logprobs(
 def moments_from_logprobs(
     answer: Completion, template: JudgeTemplate, stated: float
 ) -> tuple[float, float]:
-    """Mean and variance of the verdict's distribution over the tokens the judge weighed.
+    """Mean and variance of the verdict over the alternatives of its token.
 
     The verdict token is the last one that reads as the `stated` verdict by itself (where "75" is
     two tokens, neither is it); the probabilities of its alternatives are renormalised over those

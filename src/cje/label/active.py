@@ -1,4 +1,4 @@
-"""The active design: each row's chance of a label follows what the judge leaves unexplained."""
+"""The active design: a row is labelled more often where the judge's errors vary more."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EVIDENCE = 0.1  # p-value below which the judge says where its errors are
 
 @dataclass(frozen=True)
 class Visit:
-    """One row visited: its probability of a label, fixed before the coin, and the coin."""
+    """One visited unit: its probability of a label, fixed before the draw, and the result."""
 
     unit: int
     propensity: float
@@ -32,7 +32,7 @@ class Visit:
 
 
 class ActiveDesign:
-    r"""Visit units once, in random order, and label each with a probability from the past.
+    r"""Visit units in random order; label each with a probability that earlier labels determine.
 
     .. math:: \pi_i = \rho_i \left(\tau + (1 - \tau)
               \frac{\hat\sigma(S_i)}{\bar\sigma}\right), \qquad
@@ -45,7 +45,7 @@ class ActiveDesign:
     p >= 0.1) the design stays random: `informative` says which.
 
     The order is random, so the visited units are a random sample of all and labelling
-    may stop at any time; units not visited count through the calibration only.
+    may stop at any time; units that were not visited enter through the calibration only.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ class ActiveDesign:
         return self.shown >= self.budget or self.visited >= len(self.order)
 
     def resume(self, visited: int, shown: int) -> None:
-        """Go on after so many visits; give the labels known by now to `learn`."""
+        """Continue after `visited` visits; pass the labels known by then to `learn`."""
         self.visited, self.shown = visited, shown
 
     def learn(self, scores: FloatArray, labels: FloatArray) -> None:
-        """Take the labels of a unit's rows; they move the chances of later units only."""
+        """Record the labels of a unit's rows; they change the probabilities of later units only."""
         pairs = zip(np.atleast_1d(scores), np.atleast_1d(labels), strict=True)
         self._labels += [(float(s), float(y)) for s, y in pairs]
 
@@ -137,7 +137,7 @@ class ActiveDesign:
         """Relative standard deviation of every unit from the labels so far."""
         s, y = np.array(self._labels).T
         self._fitted_on = len(s)
-        # What a line explains is not spread, even where the bins are still wide.
+        # A linear trend within a bin is not spread, so it is removed first.
         centred = s - s.mean()
         y = y - centred * float(centred @ y) / max(float(centred @ centred), 1e-12)
         n_bins = min(_MOST_BINS, len(s) // _PER_BIN)
@@ -160,7 +160,7 @@ class ActiveDesign:
 
 
 def _spreads_differ(y: FloatArray, part: IntArray) -> float:
-    """P-value of equal spreads in the parts: an F test of distances to the part's median."""
+    """P-value of equal spreads in all parts: an F test of distances to each part's median."""
     k = int(part.max()) + 1
     medians = np.array([np.median(y[part == j]) for j in range(k)])
     distance = np.abs(y - medians[part])

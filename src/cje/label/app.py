@@ -61,7 +61,7 @@ def make_app(
 
 
 class _Pages:
-    """One method per route. What they send holds texts and the rater's own answers only."""
+    """One method per route. Responses hold texts and the rater's own answers only."""
 
     def __init__(
         self, study: Study, organiser: Organiser, rater_token: str | None, organiser_token: str
@@ -75,7 +75,7 @@ class _Pages:
         return HTMLResponse(_file("front.html"))
 
     async def enter(self, request: Request) -> Response:
-        """Put the token of the printed address into a cookie, and out of the address."""
+        """Move the token of the printed address from the address into a cookie."""
         role = request.query_params.get("as", "")
         wanted = self._tokens.get(role)
         given = request.query_params.get("token", "")
@@ -124,7 +124,7 @@ class _Pages:
         rater = _rater(request.query_params.get("rater"))
         number = request.query_params.get("item", "")
         if not (number.isascii() and number.isdigit()) or len(number) > 12:
-            raise CJEError("an item has a number")
+            raise CJEError("the item must be a number")
         item = await run_in_threadpool(self._study.store.look, rater, int(number))
         return await self._shown(rater, item)
 
@@ -167,7 +167,7 @@ class _Pages:
 
 
 def _blind(item: Item | None) -> dict[str, Any] | None:
-    """What a rater may see of an item; pairs stand in the order of their sides."""
+    """What a rater may see of an item; pairs are in the order of their sides."""
     if item is None:
         return None
     responses = [item.response]
@@ -182,7 +182,7 @@ def _blind(item: Item | None) -> dict[str, Any] | None:
 
 
 def _turns(text: str) -> list[dict[str, str]]:
-    """A text as one turn, a JSON list of messages as its turns."""
+    """The turns of a conversation: a text is one turn, a JSON list of messages has one each."""
     if text.lstrip().startswith("["):
         try:
             found = json.loads(text)
@@ -207,7 +207,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _rater(name: Any) -> str:
     if not isinstance(name, str) or not _RATER.fullmatch(name):
-        raise CJEError("a rater's name has 1 to 40 letters, digits, spaces, dots or dashes")
+        raise CJEError("a rater's name must have 1 to 40 letters, digits, spaces, dots or dashes")
     return name
 
 

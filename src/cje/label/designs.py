@@ -1,7 +1,7 @@
 """Which rows to label: random, stratified or paired, each row with its exact probability.
 
-A design is drawn at once, in random order. Labels may stop anywhere in that order: what is labelled
-by then is a random part of the drawn rows, with every probability scaled alike.
+All rows of a design are drawn at once, in random order. Labelling may stop anywhere in that order:
+the rows labelled by then are a random part of the drawn rows, and all probabilities shrink alike.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DrawnRows:
     unit : int array (m,)
         Rows of one unit (a prompt of a paired design) are labelled together.
     notes : tuple of str
-        What the reader of the design should know.
+        Remarks about the design for its user.
     """
 
     rows: IntArray
@@ -110,7 +110,7 @@ def _single_rows(rows: IntArray, propensity: FloatArray, notes: tuple[str, ...] 
 
 
 def common_prompts(data: Dataset, frame: IntArray, policies: Sequence[str]) -> list[IntArray]:
-    """The rows of each prompt that every one of `policies` has answered, first draws first."""
+    """Rows of each prompt that all of `policies` have answered, by draw."""
     if len(policies) < 2:
         raise CJEError(
             "a paired design needs at least two policies", value=list(policies),
@@ -198,7 +198,7 @@ def strata_of(data: Dataset, frame: IntArray, by: Sequence[str]) -> IntArray:
                 hint=f"available columns: {', '.join(known)}",
             )  # fmt: skip
     if not parts:
-        raise CJEError("a stratified design needs a column to stratify by")
+        raise CJEError("a stratified design needs at least one column to stratify by")
     _, stratum = np.unique(np.column_stack(parts), axis=0, return_inverse=True)
     return np.asarray(stratum.ravel())
 
@@ -226,7 +226,7 @@ def _label_spread(labels: FloatArray, stratum: IntArray, n_strata: int) -> Float
 def _allocate(wanted: FloatArray, sizes: IntArray, count: int) -> IntArray:
     """Whole numbers in proportion to `wanted`, at most `sizes`, at least two where there are two.
 
-    What a full stratum cannot take goes to the others; rounding follows the largest remainder.
+    The excess of a full stratum goes to the others; rounding follows the largest remainder.
     """
     least = np.minimum(_FEWEST_PER_STRATUM, sizes)
     if count < least.sum():
@@ -244,7 +244,7 @@ def _allocate(wanted: FloatArray, sizes: IntArray, count: int) -> IntArray:
         share[open_] = np.clip(trial, low, high)
         if not out.any():
             break
-        over = share.sum() > count  # fix the violations on the side that the total leans to
+        over = share.sum() > count  # fix the violations on the side of the excess
         fix = (trial < low) if over else (trial > high)
         fix = fix if fix.any() else out
         open_[np.flatnonzero(open_)[fix]] = False

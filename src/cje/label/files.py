@@ -1,4 +1,4 @@
-"""Labels out of and into the store: exports, imports, and sheets for those who label offline."""
+"""Export and import labels, and write sheets for raters who label offline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HISTORY = (
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did: labels kept, rows without a label, and rows refused with the reason."""
+    """Outcome of an import: labels kept, rows without a label, and refused rows with the reason."""
 
     kept: int
     empty: int
@@ -33,10 +33,10 @@ class Imported:
 
 
 def export_labels(store: Path, out: Path, *, history: bool = False) -> int:
-    """Write the labels to a CSV, Parquet or Excel file by extension; the number of rows.
+    """Write the labels to a CSV, Parquet or Excel file (by extension); return the number of rows.
 
-    With `history` every answer ever given, withdrawn and changed ones and skips included. CSV and
-    Excel cells that a spreadsheet would run as a formula are written as text.
+    With `history`, write every answer ever given, including changed and withdrawn ones and skips.
+    CSV and Excel cells that a spreadsheet would run as a formula are written as text.
     """
     if history:
         query = f"SELECT {', '.join(_HISTORY)} FROM answer ORDER BY id"
@@ -54,9 +54,9 @@ def export_labels(store: Path, out: Path, *, history: bool = False) -> int:
 
 
 def write_sheet(store: Path, out: Path, rater: str) -> int:
-    """Items for one rater to label offline: blind, with an empty column for the label.
+    """Write items for one rater to label offline: blind, with an empty column for the label.
 
-    The items are this rater's from now on: nobody else is given them.
+    The items are reserved for this rater: nobody else is given them.
 
     Raises
     ------
@@ -97,11 +97,11 @@ def _nothing_to_hand_out(opened: Store, store: Path) -> CJEError:
 
 
 def import_labels(store: Path, source: Path, *, rater: str | None = None) -> Imported:
-    """Take labels back: a sheet, a CSV by key, or a Label Studio export (JSON).
+    """Import labels from a sheet, a CSV file by key, or a Label Studio export (JSON).
 
     A row is found by its ``item`` number, or by prompt_id and policy (and draw_idx). The rater is
-    the ``rater`` column's, or `rater`. Each label is checked against the scale; what cannot be kept
-    is reported, and the rest is kept.
+    the ``rater`` column's, or `rater`. Each label is checked against the scale; refused rows are
+    reported, and the others are kept.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def import_labels(store: Path, source: Path, *, rater: str | None = None) -> Imp
 
 
 def _places(store: Store) -> dict[Any, int]:
-    """Item number by its number, and by its key."""
+    """Item number by its number and by its key."""
     found: dict[Any, int] = {}
     for row in store.read("SELECT id, prompt_id, policy, draw_idx FROM item ORDER BY id"):
         found[row["id"]] = row["id"]

@@ -1,4 +1,4 @@
-"""What reaches the labelling page at all: hosts, origins, sizes, tokens, and safe headers."""
+"""Requests that may reach the labelling page: hosts, origins, sizes, tokens, safe headers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def is_loopback(host: str) -> bool:
 
 
 def served_names(host: str) -> set[str]:
-    """Names under which a page that listens on `host` may be asked for."""
+    """Host names that requests to a page listening on `host` may use."""
     if is_loopback(host):
         return {"127.0.0.1", "localhost", "::1", host}
     names = {host, socket.gethostname(), socket.getfqdn()}
     if host in ("0.0.0.0", "::", ""):  # every address of this machine
         names |= {"127.0.0.1", "localhost", "::1"}
-        # A machine whose own name has no address is reached by --allowed-host.
+        # If the machine's own name has no address, --allowed-host names it.
         with contextlib.suppress(OSError):
             names |= {str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)}
     return names - {"0.0.0.0", "::", ""}
@@ -63,14 +63,14 @@ class _Refusal(Exception):
 
 
 class Guard:
-    """ASGI middleware: every request is checked before any of it is parsed.
+    """ASGI middleware that checks every request before any part of it is parsed.
 
     Parameters
     ----------
     app : ASGI application
     hosts : set of str
-        Names the page may be asked for under, without port. A foreign name means that another
-        site's name points here (DNS rebinding).
+        Host names that requests may use, without port. Any other name means that another site's
+        name points to this machine (DNS rebinding).
     rater_token : str or None
         Required on every page where it is not None.
     organiser_token : str
@@ -89,7 +89,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            return  # no web sockets here
+            return  # web sockets are not served
         try:
             self._check(scope)
             await self._app(scope, await _limited(scope, receive), _with_headers(send))
@@ -105,7 +105,7 @@ class Guard:
             host.rpartition(":") if not host.endswith("]") and ":" in host else (host, "", "")
         )
         if name.strip("[]").lower() not in self._hosts:
-            raise _Refusal(421, "this name is not served here")
+            raise _Refusal(421, "this host name is not served")
         if scope["method"] not in _METHODS:
             raise _Refusal(405, "method not allowed")
         origins = headers.get(b"origin", [])
@@ -147,12 +147,12 @@ class Guard:
 def _single(headers: dict[bytes, list[bytes]], name: bytes) -> bytes:
     found = headers.get(name, [])
     if len(found) != 1:
-        raise _Refusal(400, "one Host header is needed")
+        raise _Refusal(400, "the request needs exactly one Host header")
     return found[0]
 
 
 async def _limited(scope: Scope, receive: Receive) -> Receive:
-    """The body read whole and within its limit, handed on as one message."""
+    """Read the whole body within its limit, and pass it on as one message."""
     if scope["method"] != "POST":
         return receive
     lengths = [v for k, v in scope["headers"] if k.lower() == b"content-length"]

@@ -10,15 +10,15 @@ __all__ = ["bind"]
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket at exactly this address.
+    """Open a socket that listens on exactly this address.
 
     Raises
     ------
     CJEError
-        The address is taken or not this machine's.
+        The port is not a port number, or the address is in use or not of this machine.
     """
     if not 0 <= port <= 65_535:
-        raise CJEError("a port is a number from 0 to 65535", value=port)
+        raise CJEError("the port must be a number from 0 to 65535", value=port)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,4 +1,4 @@
-"""What the organiser sees: the present answer with its anytime interval, and how much is left."""
+"""The organiser's page: the current answer with its anytime interval, and the labels left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_FOR_ESTIMATE = 10  # the estimators need as many labels
 
 
 class Organiser:
-    """Reads the store and answers; computed anew only when an answer came in.
+    """Computes the page from the store, again only after a new answer.
 
     Parameters
     ----------
@@ -32,10 +32,10 @@ class Organiser:
     path : Path
         The labels file.
     gate : GateRule
-        What the candidate must show against the baseline.
+        The rule that the candidate must meet against the baseline.
     rule : AnytimeRule
     label_cost : float
-        Cost of one label, in any currency; 0 shows none.
+        Cost of one label, in any currency; 0 hides the cost.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Organiser:
         return found
 
     def _claim(self) -> str:
-        """What a PASS would say, where there is a baseline."""
+        """The claim that a PASS would make, if there is a baseline."""
         chosen = self.study.policies
         return self.gate.claim(chosen[1]) if chosen else ""
 
     def _rule_for(self, n_labels: int) -> AnytimeRule:
         if self.rule.method == "spending" and n_labels > self.rule.tuned_at:
-            raise CJEError("the planned number of labels is reached: no further look is valid")
+            raise CJEError("the planned number of labels is reached: later intervals are not valid")
         return self.rule
 
     def _estimate(self, stored: StoredLabels) -> InfluenceEstimate | None:
@@ -135,7 +135,7 @@ class Organiser:
 
 
 def _labelled_items(stored: StoredLabels) -> int:
-    """Items with a label; the labels of two raters of one item count once."""
+    """Number of items with a label; two raters of one item count once."""
     rows = {(r["prompt_id"], r["policy"], r["draw_idx"]) for r in stored.rows}
     return len(rows) + len({p["prompt_id"] for p in stored.pairs})
 
@@ -156,7 +156,7 @@ def _skips(stored: StoredLabels) -> dict[str, int]:
 
 
 def _wins(study: Study, stored: StoredLabels, level: float) -> InfluenceEstimate:
-    """Wins minus losses of the candidate, the judge's scores rectified by the answers."""
+    """Wins minus losses of the candidate: the judge's preferences, rectified by the answers."""
     candidate, baseline = study.policies
     comparisons = stored_comparisons(study.data, stored)
     result = find_estimator("pairwise").build(comparisons, level=level).fit_and_estimate()
@@ -167,7 +167,7 @@ def _wins(study: Study, stored: StoredLabels, level: float) -> InfluenceEstimate
 def _fixed_variance(estimate: InfluenceEstimate, labelled: set[str]) -> float:
     """The part of the last quantity's variance that further labels do not reduce.
 
-    Prompts without labels enter through their prediction alone; all prompts have that part.
+    Prompts without labels contribute their prediction only; that part is common to all prompts.
     """
     if estimate.clusters is None or estimate.n_clusters <= len(labelled):
         return 0.0
@@ -179,7 +179,7 @@ def _fixed_variance(estimate: InfluenceEstimate, labelled: set[str]) -> float:
 
 
 def agreement(stored: StoredLabels) -> dict[str, Any] | None:
-    """How often two raters of one item gave the same answer; None without such items."""
+    """Share of items on which two raters agree; None without items that two raters answered."""
     grouped: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for row in stored.rows:
         grouped[(row["prompt_id"], row["policy"], row["draw_idx"])].append(row["oracle_label"])

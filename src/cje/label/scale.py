@@ -122,7 +122,7 @@ class AnswerScale:
         return "one of " + ", ".join(self.words)
 
     def to_json(self) -> str:
-        """For the store."""
+        """JSON text for the store."""
         return json.dumps(
             {"kind": self.kind, "words": self.words, "low": self.low, "high": self.high}
         )

@@ -52,7 +52,7 @@ CREATE VIEW latest AS SELECT a.* FROM answer a WHERE a.kind != 'undo' AND a.id =
 
 
 def create_file(path: Path) -> sqlite3.Connection:
-    """A new, empty store at `path`."""
+    """Create a new, empty store at `path`."""
     if path.exists():
         raise CJEError("the labels file exists already", where=str(path))
     connection = _connect(path)
@@ -60,13 +60,13 @@ def create_file(path: Path) -> sqlite3.Connection:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.commit()
-    # The file's own header tells what it is; until a checkpoint it is in the log beside it.
+    # The header identifies the file; without a checkpoint it would be in the log beside it.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return connection
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """An existing store, checked to be one."""
+    """Open an existing store, after checking that it is one."""
     if not path.exists():
         raise CJEError("no such labels file", where=str(path), hint="create one with cje label")
     connection = _connect(path)

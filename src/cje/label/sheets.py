@@ -38,9 +38,7 @@ def write_table(
     elif kind == ".xlsx":
         _write_excel(path, columns, listed, note)
     else:
-        raise CJEError(
-            "the kind of file is not known", value=path.name, hint="use .csv, .parquet or .xlsx"
-        )
+        raise CJEError("unknown kind of file", value=path.name, hint="use .csv, .parquet or .xlsx")
     return len(listed)
 
 
@@ -104,9 +102,7 @@ def read_table(path: Path) -> list[dict[str, Any]]:
     readers = {".csv": _read_csv, ".parquet": _read_parquet, ".xlsx": _read_excel}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise CJEError(
-            "the kind of file is not known", value=path.name, hint="use .csv, .parquet or .xlsx"
-        )
+        raise CJEError("unknown kind of file", value=path.name, hint="use .csv, .parquet or .xlsx")
     with open_file(path) as stream:
         return reader(stream, path.name)
 

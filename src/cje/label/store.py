@@ -24,7 +24,7 @@ _FIRST, _THIRD = "rater", "third"
 
 
 class Conflict(CJEError):
-    """The item was answered elsewhere, or is no longer this rater's."""
+    """The item was answered elsewhere, or is no longer assigned to this rater."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Item:
     revision : int
         Number of the rater's last answer to it, 0 before the first.
     answer : str or None
-        Their present answer, as they see it; ``"skip"`` for a skip.
+        Their current answer, as they see it; ``"skip"`` for a skip.
     """
 
     id: int
@@ -55,8 +55,8 @@ class Item:
 class Store:
     """The labels file. Safe to use from several threads of one process.
 
-    A row is given to as many raters as it needs and no more; an answer counts once, whatever
-    tab or retry it comes from; changing one appends to the history.
+    An item is given to as many raters as it needs and no more. An answer counts once, from
+    whatever tab or retry it comes; a changed answer is appended to the history.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -69,9 +69,9 @@ class Store:
     def create(
         cls, path: Path, meta: Mapping[str, str], items: Iterable[Mapping[str, Any]] = ()
     ) -> Store:
-        """A new file with what the study fixed in advance, and its items in labelling order."""
+        """Create a file with the settings of the study, and its items in labelling order."""
         connection = create_file(path)
-        with connection:  # one commit: a killed command leaves no study with half its items
+        with connection:  # one commit: a killed command cannot leave a study with half its items
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
             _insert_items(connection, items)
@@ -84,8 +84,8 @@ class Store:
         Raises
         ------
         CJEError
-            There is none, it is something else, or the command that made it was killed before
-            the first item was in it.
+            No such file, another kind of file, or a file whose command was stopped before it
+            held an item.
         """
         store = cls(open_file(path))
         if not store.meta:
@@ -113,11 +113,6 @@ class Store:
 
     # ---- items ------------------------------------------------------------------------------
 
-    def add_items(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add items in labelling order."""
-        with self._write() as db:
-            _insert_items(db, rows)
-
     def add_visit(
         self, unit: int, propensity: float, shown: bool, rows: Iterable[Mapping[str, Any]]
     ) -> None:
@@ -132,9 +127,9 @@ class Store:
     # ---- giving out -------------------------------------------------------------------------
 
     def take(self, rater: str, tab: str, *, steal: bool = True) -> Item | None:
-        """The item this tab has in hand, or a new one; None where none is left for the rater.
+        """The item this tab holds, or a new one; None if no item is left for the rater.
 
-        With `steal`, an item that another tab of the same rater holds, where nothing else is left.
+        With `steal`, take an item from another tab of the same rater if nothing else is left.
         """
         with self._write() as db:
             now = time.time()
@@ -150,7 +145,7 @@ class Store:
                    WHERE a.item = item.id AND a.rater = ?) ORDER BY id LIMIT 1"""
         found = db.execute(fresh, (rater,)).fetchone()
         if found is None:
-            # What nobody answered within the lease is free again, then the rater's other tabs'.
+            # Then items not answered within the lease, then those of the rater's other tabs.
             self._release(db, now - LEASE_SECONDS)
             found = db.execute(fresh, (rater,)).fetchone()
         if found is not None:
@@ -191,7 +186,7 @@ class Store:
             db.execute("UPDATE item SET slots = slots + 1 WHERE id = ?", (item,))
 
     def claim(self, rater: str, item: int) -> Item:
-        """A certain item for this rater (an import); theirs already, or one with a free slot.
+        """Assign one item to this rater (an import), unless it is theirs or has no free slot.
 
         Raises
         ------
@@ -220,7 +215,7 @@ class Store:
                WHERE i.id = ? AND a.rater = ?""", (item, rater)
         ).fetchone()  # fmt: skip
         if row is None:
-            raise Conflict("this item is not in your hands")
+            raise Conflict("this item is not assigned to you")
         last = _last(db, item, rater)
         shown = None
         if last is not None and last["kind"] != "undo":
@@ -237,7 +232,7 @@ class Store:
         self, rater: str, item: int, *, word: str | None, revision: int, key: str,
         seconds: float = 0.0, note: str = "",
     ) -> int:  # fmt: skip
-        """Keep one answer (`word` None: a skip) and return its number.
+        """Store one answer (`word` None: a skip) and return its number.
 
         `revision` is the number of the last answer the rater has seen for the item; `key` names
         this answer, so that sending it again changes nothing.
@@ -245,7 +240,7 @@ class Store:
         Raises
         ------
         Conflict
-            The item was answered in another tab meanwhile, or is no longer the rater's.
+            The item was answered in another tab, or is no longer assigned to the rater.
         CJEError
             The answer is not on the scale.
         """
@@ -256,13 +251,13 @@ class Store:
             ).fetchone()
             if known is not None:
                 if (known["item"], known["rater"]) != (item, rater):
-                    raise Conflict("this answer was kept for another item")
+                    raise Conflict("this answer was stored for another item")
                 return int(known["id"])
             held = db.execute(
                 "SELECT * FROM assignment WHERE item = ? AND rater = ?", (item, rater)
             ).fetchone()
             if held is None:
-                raise Conflict("this item is not in your hands: it was given to another rater")
+                raise Conflict("this item is not assigned to you: another rater has it")
             last = _last(db, item, rater)
             if revision != (0 if last is None else last["id"]):
                 raise Conflict("this item was answered in another tab")
@@ -275,9 +270,9 @@ class Store:
             return number
 
     def undo(self, rater: str, key: str) -> Item | None:
-        """Withdraw the rater's last answer and hand the item back; None where there is none.
+        """Withdraw the rater's last answer and return its item; None if there is no answer.
 
-        `key` names this request: sending it again withdraws nothing more.
+        `key` identifies this request: sending it again withdraws nothing more.
         """
         with self._write() as db:
             known = db.execute("SELECT item, rater FROM answer WHERE key = ?", (key,)).fetchone()
@@ -328,7 +323,7 @@ class Store:
         return 1.0 if (word == "A") == (sides == "ab") else 0.0
 
     def _ask_third(self, db: sqlite3.Connection, item: int) -> None:
-        """Open an item to a third rater where the first two disagree and the study says so."""
+        """Open an item to a third rater if the first two disagree and the study asks for it."""
         if self.meta.get("third") != "1" or self.scale is None:
             return
         values = [r[0] for r in db.execute(
@@ -344,7 +339,7 @@ class Store:
     # ---- what there is ----------------------------------------------------------------------
 
     def progress(self, rater: str) -> dict[str, Any]:
-        """What a rater may know: their own answers, what is left, their pace."""
+        """Progress that a rater may see: their own answers, items left, their pace."""
         own = self.read(
             "SELECT item, kind, seconds FROM latest WHERE rater = ? ORDER BY id", (rater,)
         )

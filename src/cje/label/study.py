@@ -1,4 +1,4 @@
-"""A labelling study: made from a data set, kept in a store, served item by item."""
+"""A labelling study: created from a data set, kept in a store, served item by item."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ __all__ = ["Study", "StudyOptions"]
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """What is fixed before the first label.
+    """Settings fixed before the first label.
 
     Parameters
     ----------
     count : int
-        Labels (side by side: comparisons) to collect.
+        Number of labels to collect (with `pairs`: of comparisons).
     design : {"random", "stratified", "paired", "active"}
     seed : int
     baseline, candidate : str, optional
-        The two policies of interest; all policies without them.
+        The two policies of interest; without them, all policies.
     pairs : bool
         Two responses to one prompt side by side; needs baseline and candidate.
     by, allocation
-        Of the stratified design.
+        Strata and allocation of the stratified design.
     scale : str, optional
-        Of the answers; by default from the data.
+        Scale of the answers; by default from the data.
     rubric : str
         Markdown shown beside every item.
     overlap : float
         Share of the items that two raters label.
     third : bool
-        Give an item that two raters disagree on to a third.
+        Give items on which two raters disagree to a third.
     target : {"mean", "majority"}
-        Whether the third rater's answer counts: not in a mean, where it would bias.
+        Whether the third rater's answer counts: not in a mean, which it would bias.
     """
 
     count: int = 100
@@ -83,7 +83,8 @@ class StudyOptions:
             raise CJEError("give a baseline and a candidate, or neither")
         if self.pairs and self.baseline is None:
             raise CJEError(
-                "side by side needs two policies", hint="name them with --baseline and --candidate"
+                "side-by-side labelling needs two policies",
+                hint="name them with --baseline and --candidate",
             )
         if self.third and self.overlap == 0.0:
             raise CJEError(
@@ -100,9 +101,9 @@ class StudyOptions:
 
 
 class Study:
-    """The store with what an active design needs to go on.
+    """A labels file with its data: serves items, and continues an active design.
 
-    Every item is blind: `next_item` and `look` give texts and a number, nothing else.
+    Every item is blind: `next_item` and `look` return texts and a number, nothing else.
     """
 
     def __init__(self, store: Store, data: Dataset) -> None:
@@ -162,14 +163,14 @@ class Study:
 
     @classmethod
     def open(cls, path: Path, data: Dataset) -> Study:
-        """Resume: the design is the file's own."""
+        """Resume the study of a file, with the file's design."""
         return cls(Store.open(path), data)
 
     def check_options(self, options: StudyOptions, given: Collection[str]) -> None:
         """Raise where an option named in `given` differs from what the file fixed.
 
-        The design of a study does not change once it has begun; an option that is silently
-        ignored would make its user believe that it did.
+        The design of a study does not change once it has begun. A silently ignored option would
+        make its user believe that it did.
         """
         meta = self.store.meta
         candidate, baseline = (*self.policies, None, None)[:2]
@@ -200,7 +201,7 @@ class Study:
     # ---- giving out items -------------------------------------------------------------------
 
     def next_item(self, rater: str, tab: str) -> Item | None:
-        """The rater's next item; None where the study is complete for them."""
+        """The rater's next item; None if the study is complete for them."""
         found = self.store.take(rater, tab, steal=self._active is None)
         if found is not None or self._active is None:
             return found
@@ -235,7 +236,7 @@ class Study:
         return design
 
     def _learn(self) -> None:
-        """Give the active design the labels that came in since the last visit."""
+        """Pass the labels that arrived since the last visit to the active design."""
         assert self._active is not None
         assert self.store.scale is not None
         scale = self.store.scale
@@ -251,12 +252,12 @@ class Study:
 
     @property
     def informative(self) -> bool | None:
-        """Active design: whether the judge says where its errors are; None before the first fit."""
+        """Active design: whether the errors vary with the score; None before the first fit."""
         return None if self._active is None else self._active.informative
 
     @property
     def finished(self) -> bool:
-        """Whether every item wanted has its answers."""
+        """Whether every item has the answers it needs."""
         if self._active is not None and not self._active.finished:
             return False
         (row,) = self.store.read(
@@ -267,7 +268,7 @@ class Study:
 
 
 def _unit_scores(data: Dataset, frame: list[IntArray], pairs: bool) -> FloatArray:
-    """What the design knows of a unit: the score, side by side the judge's own preference."""
+    """Score of each unit that the design uses; of a pair, the judge's preference."""
     judge = data.judge_score
     if pairs:
         return np.array([0.5 + 0.5 * (judge[a] - judge[b]) for a, b in frame])
@@ -275,7 +276,7 @@ def _unit_scores(data: Dataset, frame: list[IntArray], pairs: bool) -> FloatArra
 
 
 def fingerprint(data: Dataset) -> str:
-    """Of the rows' keys, in order: what a labels file refers to."""
+    """Fingerprint of the rows' keys, in order: the data that a labels file belongs to."""
     digest = hashlib.sha256()
     for column in zip(*row_keys(data), strict=True):
         digest.update(json.dumps(column).encode())
@@ -320,7 +321,7 @@ def _drawn_items(
     if options.pairs:
         if options.design == "stratified":
             raise CJEError(
-                "side by side is drawn at random or actively", value=options.design,
+                "side-by-side labelling needs a random or an active design", value=options.design,
                 hint="use --design random or active",
             )  # fmt: skip
         units = rng.permutation(len(frame))[: options.count]

@@ -1,4 +1,4 @@
-"""One call to one model server, and the typed errors it can end in.
+"""One call to one model server, and the typed errors that can end it.
 
 The layer below `cje.judges` and `cje.policies`: clients, keys, errors, and a bridge from
 synchronous code. See docs/design/models-layer.md.

@@ -1,7 +1,7 @@
 """Anthropic's messages API, for generating and judging (extra ``anthropic``).
 
 It gives no log-probs of a given response, so it can neither score a logged response nor serve as a
-target policy for importance weights: `APIPolicyRunner` says so when asked.
+target policy for importance weights; `APIPolicyRunner` raises in that case.
 """
 
 from __future__ import annotations

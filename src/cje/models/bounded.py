@@ -1,7 +1,7 @@
 """Limits on what a server may send: bytes, decompressed bytes, redirects.
 
-A response hook of the HTTP client reads every body itself, before the client does, so that no body
-is ever held or unpacked beyond `MOST_BYTES`.
+A response hook reads every body before the HTTP client does, so that no body is held or unpacked
+beyond `MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ __all__ = ["ENCODINGS", "MOST_BYTES", "bounds_hook"]
 #: The largest body read, packed or unpacked. The log-probs of a prompt of 100,000 tokens with
 #: their texts take about 10 MB.
 MOST_BYTES = 32 * 2**20
-#: What a client that keeps these bounds can unpack, as the Accept-Encoding header says it.
+#: Encodings that a client with these bounds can unpack, for the Accept-Encoding header.
 ENCODINGS = "gzip, deflate"
 _PART = 2**16
 
 
 def bounds_hook(http: ModuleType) -> Callable[[Any], Awaitable[None]]:
-    """A response hook for a client of the HTTP library `http` that keeps the bounds.
+    """A response hook that keeps the bounds, for a client of the HTTP library `http`.
 
     The hook raises `FatalError` for a redirect: following it would send prompts, and perhaps the
     key, to an address that the configuration does not name.
     """
 
     class Bounded(_Bounded, http.AsyncByteStream):  # type: ignore[name-defined,misc]
-        """The library insists on a stream of its own kind."""
+        """The library requires a subclass of its stream."""
 
     async def keep_bounds(response: Any) -> None:
         if 300 <= response.status_code < 400:
@@ -55,7 +55,7 @@ def _redirect(response: Any) -> FatalError:
 
 
 class _Bounded:
-    """A response's body, unpacked here, that ends in an error beyond `MOST_BYTES`."""
+    """The unpacked body of a response; raises beyond `MOST_BYTES`."""
 
     def __init__(self, stream: Any, encoding: str) -> None:
         self._stream, self._encoding = stream, encoding

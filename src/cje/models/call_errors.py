@@ -1,4 +1,4 @@
-"""How one call to a model can fail: try again, stop, or accept that the answer is unusable."""
+"""The errors of a call to a model: try again, stop, or record an unusable answer."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = [
     "parse_retry_after",
 ]
 
-#: Seconds a run waits because a server asks it to. A longer wait ends the run, which can resume.
+#: Longest wait, in seconds, that a server may ask for. A longer one ends the run, which can resume.
 LONGEST_WAIT = 600.0
-# A refusal of this one text: the next row may be fine.
+# Refusals of one text: the next row may be fine.
 _ROW_REASONS = {
     "context_too_long": ("context length", "context_length", "maximum context", "too long"),
     "content_filter": ("content_filter", "content management policy"),
@@ -39,7 +39,7 @@ class ModelCallError(CJEError):
     what : str
         What happened, without any key or header.
     kind : {"rate_limit", "transient", "bad_answer", "fatal"}
-        What the caller may do: slow down, try again, record an error row, or stop.
+        What the caller should do: slow down, try again, record an error row, or stop.
     reason : str
         A short stable code, such as ``"timeout"`` or ``"positive_logprob"``.
     status : int, optional
@@ -75,13 +75,13 @@ class RetryableError(ModelCallError):
 
 
 class FatalError(ModelCallError):
-    """The call can never work as it stands: wrong key, unknown model, bad parameters."""
+    """The call cannot work as configured: wrong key, unknown model, bad parameters."""
 
     kind: Kind = "fatal"
 
 
 class BadOutputError(ModelCallError):
-    """The server answered, but not with something that may be used as a number."""
+    """The server answered, but the answer cannot be used."""
 
     kind: Kind = "bad_answer"
 
@@ -111,7 +111,7 @@ def parse_retry_after(headers: Mapping[str, str], *, now: float | None = None) -
         except ValueError:
             pass
         else:
-            if isfinite(seconds):  # "inf" would be a wait without an end
+            if isfinite(seconds):  # "inf" would be an endless wait
                 return max(0.0, seconds)
             continue
         try:
@@ -123,7 +123,7 @@ def parse_retry_after(headers: Mapping[str, str], *, now: float | None = None) -
 
 
 def _duration(seconds: float) -> str:
-    """Seconds as a person would say them.
+    """A duration in words.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def _duration(seconds: float) -> str:
 def error_from_status(
     status: int, headers: Mapping[str, str], detail: str, *, where: str
 ) -> ModelCallError:
-    """The typed error for an HTTP status: 429 slows down, 408/409/425/5xx retry, the rest stop."""
+    """The typed error for an HTTP status: 429 slows down, 408/409/425/5xx retry, others stop."""
     wait = parse_retry_after(headers)
     if wait is not None and wait > LONGEST_WAIT:
         return FatalError(

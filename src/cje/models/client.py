@@ -1,4 +1,4 @@
-"""What a client can do, whatever protocol the server speaks; answers as plain dicts, checked."""
+"""The interface of clients for all protocols, with checked answers as plain dicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST_TOKEN_ID = 2**31
 
 @dataclass(frozen=True)
 class Completion:
-    """A generated text with what the server said about its tokens.
+    """A generated text with the server's information on its tokens.
 
     Attributes
     ----------
@@ -28,13 +28,13 @@ class Completion:
     finish_reason : str
         ``"stop"``, ``"length"``, ``"refusal"``, ``"content_filter"`` or the server's own word.
     tokens, logprobs : tuple or None
-        Text and log-prob of each generated token, where the server gave them.
+        Text and log-prob of each generated token, if the server gives them.
     token_ids : tuple of int or None
     top : tuple of mappings
-        For each token, the log-probs of the likeliest alternatives by token text.
+        For each token, the log-probs of the likeliest alternatives, by token text.
     stop_reason : str, int or None
-        What ended the text where it was not the model's own end token: a stop string, or the id of
-        another end token (vLLM says so; others say nothing).
+        What ended the text if not the model's own end token: a stop string, or the id of another
+        end token (only vLLM reports it).
     usage : Usage
     """
 
@@ -49,7 +49,7 @@ class Completion:
 
 
 class Client(Protocol):
-    """One attempt of one call. Raises `ModelCallError` subclasses and nothing else."""
+    """Makes one attempt of one call; raises only subclasses of `ModelCallError`."""
 
     endpoint: Endpoint
 
@@ -65,7 +65,7 @@ class Client(Protocol):
 
 
 def make_client(endpoint: Endpoint) -> Client:
-    """The client for an endpoint's protocol. The SDK is imported here, and only here."""
+    """The client for an endpoint's protocol. Only this function imports the SDK."""
     if endpoint.protocol == "anthropic":
         from cje.models.anthropic_client import AnthropicClient
 
@@ -81,7 +81,7 @@ def make_client(endpoint: Endpoint) -> Client:
 
 
 def first_choice(body: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """`choices[0]`, or a retryable error: a body without it is a broken body."""
+    """`choices[0]`; without it the body is broken, which is a retryable error."""
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
         raise RetryableError("the answer has no choices", reason="broken_body", where=where)
@@ -122,7 +122,7 @@ def read_completion(body: Mapping[str, Any], where: str) -> Completion:
     ids = _ids(choice.get("token_ids"), where)
     if isinstance(block, Mapping):
         raw_tokens, raw_values = block.get("tokens"), block.get("token_logprobs")
-        if raw_tokens is None:  # llama-server writes the block of a chat
+        if raw_tokens is None:  # llama-server uses the format of a chat
             tokens, values, ids = _llama_server_block(block, text, where)
         if isinstance(raw_tokens, list) and isinstance(raw_values, list):
             tokens = tuple(str(token) for token in raw_tokens)
@@ -155,9 +155,9 @@ def _chat_logprobs(
 def _llama_server_block(
     block: Mapping[str, Any], text: str, where: str
 ) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None, tuple[int, ...] | None]:
-    """Tokens, log-probs and ids; none of them where tokens are left out.
+    """Tokens, log-probs and ids; None for all if tokens are missing.
 
-    llama-server reports no token that is only part of a character: the bytes then do not add up.
+    llama-server omits tokens that are only part of a character: the bytes then do not add up.
     """
     tokens, values, _ = _chat_logprobs(block)
     if tokens is None:
@@ -178,15 +178,15 @@ def _stop_reason(choice: Mapping[str, Any]) -> str | int | None:
 
 
 def _number(value: Any) -> float:
-    """A number, or NaN for anything else: callers refuse NaN with a reason."""
+    """A number, or NaN for anything else, which callers refuse with a reason."""
     try:
         return float(value) if isinstance(value, (int, float)) else math.nan
-    except OverflowError:  # JSON's integers have no limit
+    except OverflowError:  # integers in JSON are unbounded
         return math.nan
 
 
 def _ids(value: Any, where: str) -> tuple[int, ...] | None:
-    """Token ids where the server gives them; all are refused with one that cannot be."""
+    """Token ids, if the server gives them; one impossible id makes all of them invalid."""
     if not isinstance(value, list) or not all(type(item) is int for item in value):
         return None
     for item in value:

@@ -1,4 +1,4 @@
-"""Which server and model to call. Holds no key: keys are read from the environment at the call."""
+"""The server and model to call, without a key: keys are read from the environment."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from cje.models.secrets import check_base_url, check_key_variable, find_secret, 
 
 __all__ = ["JSON", "PROVIDERS", "Endpoint", "ProviderDefaults", "Usage", "call_seed"]
 
-JSON = Any  # JSON's recursive type buys nothing here: values go straight into json.dumps
+JSON = Any  # a recursive JSON type has no benefit: values go straight into json.dumps
 
 
 @dataclass(frozen=True)
 class ProviderDefaults:
-    """Where a provider lives and which environment variable holds its key."""
+    """A provider's address, and the environment variable with its key."""
 
     base_url: str | None
     key_env: str | None
     protocol: str = "openai"
 
 
-#: Known providers. `base_url` and `api_key_env` of the config win over these.
+#: Known providers. `base_url` and `api_key_env` of the config take precedence.
 PROVIDERS: Mapping[str, ProviderDefaults] = {
     "openai": ProviderDefaults(None, "OPENAI_API_KEY"),
     "azure": ProviderDefaults(None, "AZURE_OPENAI_API_KEY", "azure"),
@@ -45,7 +45,7 @@ PROVIDERS: Mapping[str, ProviderDefaults] = {
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens one call was billed for, as the server reported them (0 where it did not)."""
+    """Tokens billed for one call, as the server reports them (0 without a report)."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -81,18 +81,18 @@ class Endpoint:
         The server's OpenAI-compatible root (ends in ``/v1`` on most). ``openai`` also reads
         ``OPENAI_BASE_URL``, as its own SDK does.
     api_key_env : str, optional
-        The environment variable that holds the key, where it is not the provider's usual one.
+        The environment variable that holds the key, if it is not the provider's usual one.
     api_version : str, optional
         Azure only.
     timeout : float
-        Seconds one call may take in all.
+        Longest duration of one call, in seconds.
     revision : str, optional
-        Anything that tells two deployments under one model name apart: part of the store's key.
+        Distinguishes deployments under the same model name: part of the store's key.
     extra_body : mapping, optional
         Further fields of the request body, for this server.
     endpoint_id : str, optional
-        A name of this server and its weights that stays when the address changes. By default the
-        address itself identifies a server in the store's keys.
+        A name of this server and its weights that stays the same when the address changes. By
+        default the address identifies a server in the store's keys.
     """
 
     provider: str
@@ -139,7 +139,7 @@ class Endpoint:
 
     @property
     def label(self) -> str:
-        """For messages: ``provider/model``."""
+        """``provider/model``, for messages."""
         return f"{self.provider}/{self.model}"
 
     def key_variable(self) -> str | None:
@@ -147,12 +147,12 @@ class Endpoint:
         return self.api_key_env or PROVIDERS[self.provider].key_env
 
     def read_key(self) -> str:
-        """The key, from the environment only.
+        """The key, read only from the environment.
 
         Raises
         ------
         CJEError
-            Where the variable is needed and not set. The message names it, never its value.
+            If the variable is needed and not set. The message names the variable.
         """
         variable = self.key_variable()
         if variable is None:
@@ -171,7 +171,7 @@ class Endpoint:
         return {"base_url": None if self.url is None else masked_url(self.url)}
 
     def identity(self) -> dict[str, JSON]:
-        """What decides the answers of this endpoint, for a key of the store. Holds no secret."""
+        """What determines the answers of this endpoint, for a key of the store, without secrets."""
         return {
             "provider": self.provider,
             "model": self.model,

@@ -1,4 +1,4 @@
-"""The part of a configuration that says which server to call; judges and policies share it."""
+"""The part of a configuration that names the server, shared by judges and policies."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class EndpointConfig(BaseModel):
 
     @model_validator(mode="after")
     def _model_named(self) -> Self:
-        # The model's default belongs to the provider without a server.
+        # The default model belongs to the provider without a server.
         if self.provider != self.in_process and self.model in ("", self.in_process):
             what = "a folder or a name on the hub" if self.is_local else "the name on that server"
             raise ValueError(f"provider {self.provider!r} needs model: {what}")
@@ -89,7 +89,7 @@ class EndpointConfig(BaseModel):
 
     @model_validator(mode="after")
     def _local_fields(self) -> Self:
-        # Compared with the defaults: a configuration that travels states every field.
+        # Compared with the defaults, because a configuration sent to a worker states every field.
         given = [name for name in _LOCAL_FIELDS if getattr(self, name) != _default(name)]
         if given and not self.is_local:
             raise ValueError(f"{', '.join(given)}: only for provider '{LOCAL_PROVIDER}'")
@@ -101,7 +101,7 @@ class EndpointConfig(BaseModel):
         return self.provider == LOCAL_PROVIDER
 
     def endpoint_record(self) -> Endpoint:
-        """The server part."""
+        """The part that describes the server."""
         return Endpoint(
             provider=self.provider,
             model=self.model,
@@ -116,7 +116,7 @@ class EndpointConfig(BaseModel):
 
     @classmethod
     def parse(cls, config: Self | Mapping[str, Any]) -> Self:
-        """From a mapping, with one plain error for all that is wrong in it."""
+        """Build from a mapping; one error lists all faults."""
         if isinstance(config, cls):
             return config
         values = dict(config)
@@ -133,7 +133,7 @@ def _default(field: str) -> Any:
 
 
 def config_faults(error: ValidationError) -> str:
-    """``field: what is wrong`` for every fault pydantic found; values are not repeated."""
+    """``field: fault`` for every fault that pydantic found, without the values."""
     return "; ".join(
         f"{'.'.join(map(str, fault['loc'])) or 'config'}: {fault['msg']}"
         for fault in error.errors(include_input=False, include_url=False)

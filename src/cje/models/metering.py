@@ -1,4 +1,4 @@
-"""Count what the answers of a call cost, whether or not they turn out to be usable."""
+"""Count the usage of the answers of a call, usable or not."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MOST_TOKENS = 2**31
 
 @dataclass
 class Meter:
-    """What one attempt used, over all the requests it made.
+    """Usage of one attempt, over all its requests.
 
     Attributes
     ----------
     requests : int
         Requests sent to a model.
     usage : Usage
-        Tokens that the server says it billed.
+        Billed tokens, as the server reports them.
     unreported : int
-        Answers that were or may have been billed and do not say how much: without a valid usage,
-        broken, or lost on the way. They are booked at the most they can have cost.
+        Answers that were or may have been billed without a report of the amount: without a valid
+        usage, broken, or lost. They are booked at the most they can have cost.
     model : str or None
-        The model that the last answer names as its own.
+        The model that the last answer names.
     """
 
     requests: int = 0
@@ -49,7 +49,7 @@ class Meter:
             self.model = body["model"]
 
     def lost(self) -> None:
-        """Count an answer that cannot be read, or that may be on its way."""
+        """Count an answer that cannot be read, or that may still arrive."""
         self.unreported += 1
 
 
@@ -58,7 +58,7 @@ _METER: ContextVar[Meter | None] = ContextVar("cje_meter", default=None)
 
 @contextmanager
 def metered() -> Iterator[Meter]:
-    """Count every model call made inside the block, in tasks that it starts too."""
+    """Count every model call inside the block, including those of tasks that it starts."""
     meter = Meter()
     token = _METER.set(meter)
     try:
@@ -68,12 +68,12 @@ def metered() -> Iterator[Meter]:
 
 
 def current_meter() -> Meter:
-    """The meter of the call under way (one that nobody reads, outside `metered`)."""
+    """The meter of the current call (outside `metered`, one that is never read)."""
     return _METER.get() or Meter()
 
 
 def read_usage(body: Mapping[str, Any]) -> Usage | None:
-    """Billed tokens of an answer, whatever the protocol; None without counts that can be true.
+    """Billed tokens of an answer, for all protocols; None without plausible counts.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Run coroutines from synchronous code, several at a time, with plain retries."""
+"""Run coroutines from synchronous code, concurrently and with retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 
 def _background_loop() -> asyncio.AbstractEventLoop:
-    """One event loop in a daemon thread: connections stay open between synchronous calls."""
+    """One event loop in a daemon thread, which keeps connections open between synchronous calls."""
     global _loop
     with _lock:
         if _loop is None or _loop.is_closed():
@@ -28,7 +28,7 @@ def _background_loop() -> asyncio.AbstractEventLoop:
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Wait for a coroutine from synchronous code, also where a loop already runs (a notebook).
+    """Wait for a coroutine from synchronous code, also inside a running loop (a notebook).
 
     Examples
     --------
@@ -59,9 +59,9 @@ async def with_retries(
 ) -> T:
     """Await `make_call()` up to `attempts` times: exponential waits with full jitter.
 
-    The server's own Retry-After is respected as a minimum. An unusable answer is asked for again
-    too: a sampling model may do better next time. A fatal error is raised at once, and so is one
-    that `again` says no to.
+    The server's Retry-After is a minimum. An unusable answer is also asked for again, because a
+    sampling model may do better. A fatal error is raised at once, and so is an error for which
+    `again` returns False.
     """
     jitter = random.Random(seed)
     for attempt in range(attempts):
@@ -78,7 +78,7 @@ async def with_retries(
 
 
 async def gather_bounded(calls: Sequence[Callable[[], Awaitable[T]]], concurrency: int) -> list[T]:
-    """Run all calls, at most `concurrency` at a time, results in order.
+    """Run all calls, at most `concurrency` at a time, and return results in order.
 
     The first failure cancels the calls still waiting and is raised.
     """

@@ -1,4 +1,4 @@
-"""What the two SDK clients share: one POST, one clock, plain JSON out, typed errors."""
+"""The common part of the two SDK clients: one POST, one time limit, plain JSON, typed errors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["SDKClient"]
 
 
 class SDKClient(ABC):
-    """One attempt of one call; the body is read as plain JSON and checked by us.
+    """Makes one attempt of one call; the body is read as plain JSON and checked here.
 
     The SDK does the transport (keys, addresses, connection pool) with `max_retries=0`. Its typed
-    models are not used: they accept a body with fields missing, and they know neither vLLM's nor
-    SGLang's fields.
+    models are not used: they accept a body with missing fields, and lack the fields of vLLM and
+    SGLang.
     """
 
     module: str
@@ -69,7 +69,7 @@ class SDKClient(ABC):
         return client
 
     def _transport(self) -> Any:
-        """The SDK's own HTTP client, with our limits on what a server may send."""
+        """The SDK's HTTP client, with limits on what a server may send."""
         return self._sdk.DefaultAsyncHttpxClient(
             follow_redirects=False,
             headers={"Accept-Encoding": ENCODINGS},
@@ -124,7 +124,7 @@ class SDKClient(ABC):
         )  # fmt: skip
 
     def _below(self, path: str) -> str:
-        """A path below the base URL, or with ``//`` in front an address below its root."""
+        """A path below the base URL; with ``//`` in front, below the root of its server."""
         if not path.startswith("//"):
             return path
         return str(self._client().base_url).rstrip("/").removesuffix("/v1") + path[1:]
@@ -132,10 +132,10 @@ class SDKClient(ABC):
     async def _exchange(
         self, send: Callable[[], Awaitable[Any]], where: str, meter: Meter, within: float
     ) -> dict[str, JSON]:
-        """One request and its answer's JSON, within one clock."""
+        """One request and the JSON of its answer, within one time limit."""
         meter.requests += 1
         try:
-            # One clock for the whole call: the SDK's own timeout restarts with every byte.
+            # One time limit for the whole call: the SDK's timeout restarts with every byte.
             async with asyncio.timeout(within):
                 response = await send()
         except TimeoutError as error:
@@ -163,10 +163,10 @@ class SDKClient(ABC):
         if isinstance(error, self._sdk.APIStatusError):
             text = self._without_key(error.response.text)
             return error_from_status(error.status_code, error.response.headers, text, where=where)
-        if isinstance(error.__cause__, ModelCallError):  # from the bounds on what a server sends
+        if isinstance(error.__cause__, ModelCallError):  # raised by `bounds_hook`
             error.__cause__.args = (f"{error.__cause__} [{where}]",)
             return error.__cause__
-        # The cause's type says enough; its text may quote the request.
+        # Only the type of the cause is shown, because its text may quote the request.
         cause = type(error.__cause__ or error).__name__
         return RetryableError(
             f"the connection failed ({cause})", reason="connection", where=where,
@@ -174,7 +174,7 @@ class SDKClient(ABC):
         )  # fmt: skip
 
     def _without_key(self, text: str) -> str:
-        """Some servers quote the key they did not like, or the address with a key in it."""
+        """Remove keys from a message: some servers quote a refused key, or an address with one."""
         url = self.endpoint.url or ""
         for part in urlsplit(url).path.split("/"):
             if looks_secret(part):
@@ -184,7 +184,7 @@ class SDKClient(ABC):
         return text.replace(self.endpoint.read_key(), "[key]")
 
     def _read_json(self, response: Any, where: str, meter: Meter) -> dict[str, JSON]:
-        """The body as a JSON object; anything else is a broken body and may be asked for again."""
+        """The body as a JSON object; anything else is a broken body, which is retryable."""
         try:
             body = self._json_object(response, where)
         except RetryableError:
@@ -232,7 +232,7 @@ class SDKClient(ABC):
 
 
 def _http_library(sdk: Any) -> ModuleType:
-    """The HTTP library that this SDK version is built on (it has changed once)."""
+    """The HTTP library of this SDK version (it differs between versions)."""
     for base in sdk.DefaultAsyncHttpxClient.__mro__:
         package = base.__module__.partition(".")[0]
         if package.startswith("httpx"):
@@ -256,5 +256,5 @@ def _names(body: Mapping[str, JSON]) -> list[str]:
 
 
 def _never_sent(error: BaseException) -> bool:
-    """Whether the request cannot have reached a model: no connection was made."""
+    """Whether no connection was made, so that the request cannot have reached a model."""
     return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout", "PoolTimeout")

@@ -1,7 +1,7 @@
-"""Keys in places where they must not be: refused before anything is written, masked where shown.
+"""Keys in wrong places: refused before anything is written, and masked in output.
 
-The environment is the only place for a key. What else reaches a store, a manifest, a report or an
-error message is looked at here first.
+The environment is the only place for a key. Everything else that reaches a store, a manifest, a
+report or an error message is checked here first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARKED = re.compile(
     r"\b(?:(?:sk|pk|rk|gh[pousr]|github_pat|glpat|xox[abeoprs]|hf|gsk|r8|nvapi)[-_]"
     r"|AKIA|AIza|ya29\.|eyJ)[A-Za-z0-9_\-.]{12,}"
 )
-# A run of letters and digits mixed, longer than any word.
+# A sequence of mixed letters and digits, longer than any word.
 _RANDOM = re.compile(r"(?=[A-Za-z0-9]*[0-9])(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{20,}")
 _NAMES = re.compile(
     r"(x[-_])?(api[-_]?key|auth|authorization|bearer|credentials?|pass(word|wd|phrase)?|pwd|secret"
@@ -33,7 +33,7 @@ _WAY_OUT = "put the key into an environment variable and name it in api_key_env"
 
 
 def looks_secret(text: str) -> bool:
-    """Whether `text` holds what looks like a key.
+    """Whether `text` contains something that looks like a key.
 
     Examples
     --------
@@ -44,12 +44,12 @@ def looks_secret(text: str) -> bool:
 
 
 def check_base_url(url: str) -> str:
-    """`url` without a trailing slash; refused where it carries a user, a password or a query.
+    """`url` without a trailing slash; raise if it has a user, a password or a query.
 
     Raises
     ------
     CJEError
-        The message does not repeat what must not be seen.
+        The message does not repeat the secret part.
     """
     parts = urlsplit(url)
     if "@" in parts.netloc or (not parts.netloc and "@" in url):
@@ -88,7 +88,7 @@ def _masked(text: str) -> str:
 
 
 def check_key_variable(name: str) -> str:
-    """The name of an environment variable; refused where it looks like the key itself.
+    """The name of an environment variable; raise if it looks like the key itself.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def check_key_variable(name: str) -> str:
 
 
 def find_secret(values: Mapping[str, Any]) -> str | None:
-    """Where in nested `values` a key seems to be (``a.b``), by its name or by its look."""
+    """Path (``a.b``) of an apparent key in nested `values`, by its name or its form."""
     return next(_secrets(values, ""), None)
 
 

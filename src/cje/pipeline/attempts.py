@@ -1,4 +1,4 @@
-"""One call to its end: attempts, what each one used, and the record of the result."""
+"""One call with all its attempts: what each attempt used, and the record of the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempts", "planned_result", "safe_call", "storable"]
 
-# Unusable for a reason that lies in what was sent: the next attempt sends the same.
+# Unusable because of what was sent: another attempt would send the same.
 _IN_THE_REQUEST = frozenset(
     {
         "ambiguous_token",
@@ -40,7 +40,7 @@ _IN_THE_REQUEST = frozenset(
 
 @dataclass(slots=True)
 class Attempts:
-    """What the attempts of one call have used so far."""
+    """Usage of the attempts of one call so far."""
 
     counted: int = 0
     total: int = 0
@@ -53,14 +53,14 @@ class Attempts:
 
 
 async def safe_call(engine: CallEngine, request: Request, used: Attempts | None = None) -> Outcome:
-    """Make a call until it is answered or given up; row-level trouble never raises.
+    """Make a call until it is answered or given up; errors of one row never raise.
 
     A refusal (429) waits and tries again without using up an attempt. A broken call (5xx, time-out,
-    reset, unreadable body) and an unusable answer (missing or impossible log-prob, text that is no
-    score) are tried again up to ``max_attempts``; the same unusable answer twice is given up, and
-    so is at once what another attempt cannot change (a text that is too long). An exception that
-    nobody foresaw makes this one call an error. What concerns the whole run (unknown model, wrong
-    key, provider down, budget, disk) does raise.
+    reset, unreadable body) and an unusable answer (missing or impossible log-prob, text that is not
+    a score) are tried again up to ``max_attempts``. A call is given up early if the same unusable
+    answer comes twice, and at once if another attempt cannot help (a text that is too long). Any
+    other exception makes this one call an error. What concerns the whole run (unknown model,
+    wrong key, provider down, budget, disk) does raise.
     """
     used = Attempts() if used is None else used
     gate, retry = engine.gate(request.recipe.provider), engine.retries(request.recipe.provider)
@@ -82,7 +82,7 @@ async def safe_call(engine: CallEngine, request: Request, used: Attempts | None 
 
 
 def _is_final(error: ModelCallError, used: Attempts) -> bool:
-    """Whether an unusable answer would come again: it did, or its cause lies in the request."""
+    """Whether an unusable answer would come again: it already did, or the request is its cause."""
     if error.reason in _IN_THE_REQUEST:
         return True
     bad = (str(error), getattr(error, "raw", ""))
@@ -117,7 +117,7 @@ async def _attempt(
             result = error
         except CJEError:
             raise
-        except Exception as error:  # an answer, or a judge of the user's own, nobody foresaw
+        except Exception as error:  # unforeseen, such as a user's own judge that raises
             result = _unforeseen(error)
         finally:
             cost = _book(meter, answer, request, bound, used)
@@ -142,7 +142,7 @@ def _report(
     result: Outcome | ModelCallError | None,
     used: Attempts,
 ) -> None:
-    """Hand the place at the provider back, with what the attempt says about the provider."""
+    """Release the place at the provider, and report what the attempt says about the provider."""
     if result is None:
         gate.left()
     elif isinstance(result, Outcome):
@@ -161,7 +161,7 @@ def _report(
 def planned_result(
     engine: CallEngine, request: Request, answer: Answer | ModelCallError, bound: float
 ) -> tuple[Outcome, CallRecord]:
-    """Outcome and record of a call that a planned pass answered; it is never tried again."""
+    """Outcome and record of a call of a planned pass, which is never tried again."""
     used = Attempts(total=1)
     if isinstance(answer, ModelCallError):
         outcome, usable = Outcome(None, answer.reason, str(answer)), None
@@ -172,7 +172,7 @@ def planned_result(
 
 
 def storable(request: Request, outcome: Outcome, used: Attempts) -> tuple[Outcome, CallRecord]:
-    """The outcome with its record; an answer that no store can hold becomes an error, alone."""
+    """The outcome with its record; an answer that cannot be stored makes this call an error."""
     try:
         return outcome, _record(request, outcome, used)
     except CJEError as error:
@@ -198,9 +198,9 @@ def _record(request: Request, outcome: Outcome, used: Attempts) -> CallRecord:
 def _book(
     meter: Meter, answer: Answer | None, request: Request, bound: float, used: Attempts
 ) -> float:
-    """Add what an attempt used, usable or not; returns its price.
+    """Add the usage of an attempt, usable or not, and return its price.
 
-    Answers that do not say what they used (and answers that may be on their way) are booked at the
+    Answers without a report of their usage, and answers that may be on their way, are booked at the
     most they can have cost, so the books never show less than the provider's bill.
     """
     usage, unreported = meter.usage, meter.unreported
@@ -217,9 +217,9 @@ def _book(
 
 
 def _concerns_one_row(error: ModelCallError, gate: ProviderGate) -> bool:
-    """Whether a refused request says something about this row only (such as: too long).
+    """Whether a refusal concerns only this row (a text that is too long, for example).
 
-    A provider that has answered others, and now calls one request invalid, means that request.
+    If the provider has answered other requests, a request it calls invalid is at fault itself.
     A wrong key or an unknown model (401, 403, 404) concerns every call and stops the run.
     """
     return gate.successes > 0 and error.status in (400, 413, 422)

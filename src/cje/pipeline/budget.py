@@ -16,13 +16,13 @@ class BudgetError(CJEError):
 
 @dataclass(frozen=True)
 class Price:
-    """Money for a million tokens, in whatever currency the budget uses."""
+    """Price per million tokens, in the currency of the budget."""
 
     prompt_per_million: float = 0.0
     completion_per_million: float = 0.0
 
     def of(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Price of one call (of an average one, where the tokens are means)."""
+        """Price of one call (of an average call if the tokens are means)."""
         return (
             prompt_tokens * self.prompt_per_million
             + completion_tokens * self.completion_per_million
@@ -33,10 +33,10 @@ FREE = Price()
 
 
 class Budget:
-    """Counts attempts and money; refuses an attempt that could pass a cap.
+    """Counts attempts and money; refuses an attempt that could exceed a cap.
 
-    Each attempt reserves the most it can cost before it starts and settles what it did cost
-    afterwards. An attempt that only fits once others have settled waits for them.
+    Each attempt reserves the most it can cost before it starts, and settles its actual cost
+    afterwards. An attempt that fits only after others have settled waits for them.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Budget:
         self._closed: Exception | None = None
 
     def close(self, error: Exception) -> None:
-        """Admit no more attempts; those that wait for money end with `error`."""
+        """Admit no more attempts; those that wait for budget end with `error`."""
         self._closed = self._closed or error
         self._wake()
 
     async def reserve(self, bound: float) -> None:
-        """Take one attempt of at most `bound` money, or raise `BudgetError`."""
+        """Reserve one attempt that costs at most `bound`, or raise `BudgetError`."""
         if self._closed is not None:
             raise self._closed
         if self.max_calls is not None and self.calls >= self.max_calls:
@@ -86,21 +86,21 @@ class Budget:
         self.calls += 1
 
     def settle(self, bound: float, cost: float, requests: int = 1) -> None:
-        """Give the reservation back and book what the attempt cost.
+        """Release the reservation and book the cost of the attempt.
 
-        One attempt may be several requests to the server: a probe goes before a first score.
+        One attempt may be several requests to the server: a first score is preceded by a probe.
         """
         self.cost += cost
         self.calls += requests - 1
         if self.max_cost is not None:
-            # Exact zero when nothing is in flight: sums of floats would leave crumbs.
+            # Exactly zero when nothing is in flight: sums of floats would leave rounding errors.
             self._reserved = max(0.0, self._reserved - bound)
             if self._reserved < 1e-12:
                 self._reserved = 0.0
             self._wake()
 
     def release(self, bound: float) -> None:
-        """Give back an attempt that was never made."""
+        """Release an attempt that was never made."""
         self.settle(bound, 0.0, requests=0)
 
     def _wake(self) -> None:

@@ -1,4 +1,4 @@
-"""Stage outputs: Parquet chunks with content hashes, named by what they were made from.
+"""Stage outputs: Parquet chunks with content hashes, named after their inputs.
 
 A chunk's name is the fingerprint of (stage, the stage's own settings, the content hash of the
 input chunk). A changed setting therefore changes the names of exactly the chunks that depend on it,
@@ -40,15 +40,15 @@ class Chunk:
     calls: int = 0
 
     def settled(self, source: Chunk) -> bool:
-        """Whether nothing in this chunk, made from `source`, is left to try again.
+        """Whether this chunk, made from `source`, has no error rows of its own stage to try again.
 
-        Error rows that came with `source` stay as they are; those of the stage itself do not.
+        Error rows of `source` stay as they are.
         """
         return self.errors <= source.errors
 
 
 def chunk_path(work_dir: str | Path, stage: str, name: str) -> Path:
-    """Where the chunk `name` of `stage` lives. Names are hexadecimal digests, never user text.
+    """Path of the chunk `name` of `stage`. Names are hexadecimal digests, never user text.
 
     A name that would lead out of the folder is refused.
     """
@@ -61,14 +61,14 @@ def chunk_path(work_dir: str | Path, stage: str, name: str) -> Path:
 
 
 def chunk_exists(work_dir: str | Path, stage: str, name: str) -> bool:
-    """Whether the chunk is on disk. Files appear by renaming, so an existing one is whole."""
+    """Whether the chunk is on disk. Files appear by renaming, so an existing one is complete."""
     return chunk_path(work_dir, stage, name).is_file()
 
 
 def load_chunk(
     work_dir: str | Path, stage: str, name: str, *, sha256: str | None = None
 ) -> list[Row]:
-    """The rows of a chunk; with `sha256`, after checking that the bytes are the recorded ones."""
+    """Rows of a chunk; with `sha256`, its bytes are checked against that hash."""
     return read_frame(work_dir, stage, name, sha256=sha256).to_dicts()
 
 
@@ -88,7 +88,7 @@ def read_frame(
     path = chunk_path(work_dir, stage, name)
     try:
         data = path.read_bytes()
-    except (OSError, UnicodeError) as error:  # a folder of that name, or a name no disk takes
+    except (OSError, UnicodeError) as error:  # a folder of that name, or an invalid name
         raise CJEError(f"a stage output cannot be read: {error}", where=str(path)) from error
     if sha256 is not None and content_hash(data) != sha256:
         raise CJEError(
@@ -140,7 +140,7 @@ def write_frame(
 
 
 def parquet_bytes(frame: pl.DataFrame) -> bytes:
-    """A frame as Parquet. Fixed options: the same rows give the same bytes, whoever writes them."""
+    """A frame as Parquet, with fixed options: the same rows always give the same bytes."""
     buffer = io.BytesIO()
     frame.write_parquet(
         buffer, compression="zstd", compression_level=3, statistics=False, row_group_size=1 << 20
@@ -149,7 +149,7 @@ def parquet_bytes(frame: pl.DataFrame) -> bytes:
 
 
 def find_chunk(work_dir: str | Path, store: CallStore, stage: str, name: str) -> Chunk | None:
-    """The recorded chunk, if its file is there with the recorded size."""
+    """The recorded chunk, if its file exists with the recorded size."""
     found = store.find_chunk(stage, name)
     if found is None:
         return None
@@ -157,7 +157,7 @@ def find_chunk(work_dir: str | Path, store: CallStore, stage: str, name: str) ->
     try:
         actual = chunk_path(work_dir, stage, name).stat().st_size
     except OSError:
-        return None  # gone: the stage writes it again from the store
+        return None  # missing: the stage writes it again from the store
     return chunk if actual == chunk.bytes else None
 
 

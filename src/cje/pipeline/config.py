@@ -1,7 +1,7 @@
 """The configuration of a run: one YAML file, checked in one place.
 
-Every section forbids keys it does not know. `PolicyConfig` and `JudgeConfig` come from the layers
-that read them; this module adds the dataset, the oracle, the limits and the budget.
+Every section refuses unknown keys. `PolicyConfig` and `JudgeConfig` come from the layers that use
+them; this module adds the dataset, the oracle, the limits and the budget.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Section(BaseModel):
 
 
 class DatasetConfig(_Section):
-    """Where the contexts come from, and which columns hold what.
+    """The source of the contexts, and the roles of its columns.
 
     With ``response_field`` the logged responses are read instead of generated; with
     ``logprob_field`` their log-probs under the logging policy are read as well (then
@@ -58,7 +58,7 @@ class DatasetConfig(_Section):
 
 
 class OracleConfig(_Section):
-    """Who labels, and which rows: a slice drawn at random with recorded propensities.
+    """The source of labels, and which rows get them: a random slice with recorded propensities.
 
     In a direct run `source` may also be ``page``: the labels file of `cje label`, whose own design
     chose the rows. A table (``csv``) then has a column ``policy`` beside the ids.
@@ -84,7 +84,7 @@ class OracleConfig(_Section):
         if self.fraction is not None and self.count is not None:
             raise ValueError("give 'fraction' or 'count', not both")
         if self.function is not None and ":" not in self.function:
-            raise ValueError("'function' is written module:name")
+            raise ValueError("'function' must be written as module:name")
         return self
 
 
@@ -107,13 +107,13 @@ class TargetPolicyConfig(_Section):
 
 
 class FreshDrawsConfig(_Section):
-    """Responses of the target policies themselves, judged: what doubly robust estimators need."""
+    """Judged responses of the target policies themselves, which doubly robust estimators need."""
 
     draws_per_context: Positive = 1
 
 
 class EstimationConfig(_Section):
-    """What is computed from the rows, and how the log-ratios are guarded."""
+    """Estimators of the run, and the guards on log-ratios."""
 
     estimators: tuple[str, ...] = ("calibrated-ips",)
     log_ratio_clip: Annotated[float, Field(gt=0.0)] = 20.0
@@ -126,10 +126,10 @@ class EstimationConfig(_Section):
 
 
 class PairwiseConfig(_Section):
-    """Which policies are compared side by side (``estimators: [pairwise]``), in which orders.
+    """Policies compared side by side (``estimators: [pairwise]``), and the order shown.
 
-    ``baseline`` compares every further policy with the first one, ``all`` everyone with everyone.
-    ``both`` shows each pair in both orders, which takes the position bias out at twice the calls.
+    ``baseline`` compares every other policy with the first one, ``all`` every pair. ``both`` shows
+    each pair in both orders, which removes the position bias at twice the calls.
     """
 
     pairs: Literal["baseline", "all"] = "baseline"
@@ -137,7 +137,7 @@ class PairwiseConfig(_Section):
 
 
 class LimitsConfig(_Section):
-    """What one provider may be asked at once, and when to give up on it."""
+    """Calls in flight per provider, and when to give up on it."""
 
     max_concurrency: Positive = 16
     requests_per_minute: Annotated[float, Field(gt=0.0)] | None = None
@@ -149,24 +149,24 @@ class LimitsConfig(_Section):
 
 
 class PriceConfig(_Section):
-    """Money for a million tokens."""
+    """Price per million tokens."""
 
     prompt_per_million: Annotated[float, Field(ge=0.0)] = 0.0
     completion_per_million: Annotated[float, Field(ge=0.0)] = 0.0
 
 
 class BudgetConfig(_Section):
-    """Caps over all runs in this work folder. No key: no cap."""
+    """Caps over all runs in this work folder. A missing key means no cap."""
 
     max_calls: Annotated[int, Field(ge=0)] | None = None
     max_cost: Annotated[float, Field(ge=0.0)] | None = None
 
 
 class RayConfig(_Section):
-    """Where Ray runs: an existing cluster's address, or none to start one on this machine.
+    """The address of a Ray cluster, or none to start one on this machine.
 
-    A stage that computes open weights gives each worker ``gpus_per_worker`` GPUs (by default one,
-    where the cluster has any); a model larger than one GPU belongs behind a server.
+    A stage that computes open weights gives each worker ``gpus_per_worker`` GPUs (by default one
+    if the cluster has any); serve a model that is larger than one GPU from a server.
     """
 
     address: str | None = None
@@ -225,7 +225,7 @@ class PipelineConfig(_Section):
                 )
         oracle = self.oracle_config
         if oracle is not None and oracle.source == "page":
-            raise ValueError("labels of the labelling page belong to a direct run")
+            raise ValueError("source: page (the labelling page) needs a direct run")
         if oracle is not None and oracle.source == "csv" and self.dataset.draws_per_context > 1:
             raise ValueError(
                 "a table of labels is joined by prompt and cannot tell several draws of one prompt "
@@ -243,11 +243,11 @@ class PipelineConfig(_Section):
 
     @property
     def judges(self) -> tuple[JudgeConfig, ...]:
-        """Everyone who scores a response; the scores of several judges are averaged."""
+        """All judges; the scores of several judges are averaged."""
         return (self.judge, *self.more_judges)
 
     def judge_places(self) -> list[tuple[str, JudgeConfig]]:
-        """Every judge with its place in the file."""
+        """Every judge with its section in the file."""
         more = [(f"more_judges.{i}", judge) for i, judge in enumerate(self.more_judges)]
         return [("judge", self.judge), *more]
 
@@ -281,7 +281,7 @@ class PipelineConfig(_Section):
         return (*first, *self.target_policies)
 
     def line_of(self, place: str) -> str:
-        """Where a section stands: file and line, or its dotted name for a configuration in code.
+        """File and line of a section, or its dotted name for a configuration in code.
 
         Examples
         --------
@@ -299,7 +299,7 @@ class PipelineConfig(_Section):
         return "logging_policy"
 
     def writers(self) -> list[tuple[str, PolicyConfig]]:
-        """The policies that write responses in this run, each with its place in the file."""
+        """The policies that write responses in this run, each with its section in the file."""
         first = self.logging_policy is not None and self.dataset.response_field is None
         made: list[tuple[str, PolicyConfig]] = []
         if self.logging_policy is not None and (first or self.is_direct):
@@ -309,10 +309,10 @@ class PipelineConfig(_Section):
         return made
 
     def for_policy(self, index: int) -> PipelineConfig:
-        """This run with only policy number `index` writing (a direct run).
+        """This run with policy number `index` as the only writer (a direct run).
 
-        Each policy numbers its draws from another million on, so that two policies configured
-        alike still write responses of their own.
+        Draws of policy k are numbered from k million, so that two policies with the same
+        configuration still write separate responses.
         """
         dataset = self.dataset.model_copy(
             update={"logprob_field": None, "first_draw": index * FRESH_DRAWS_FROM}
@@ -322,8 +322,8 @@ class PipelineConfig(_Section):
     def for_fresh_draws(self, policy: PolicyConfig) -> PipelineConfig:
         """This run's first three stages with `policy` as the writer.
 
-        Its draws are numbered from a million on, so that a target configured like the logging
-        policy still writes responses of its own.
+        Its draws are numbered from a million, so that a target configured like the logging policy
+        still writes separate responses.
         """
         draws = 1 if self.fresh_draws is None else self.fresh_draws.draws_per_context
         dataset = self.dataset.model_copy(
@@ -341,12 +341,12 @@ class PipelineConfig(_Section):
         return self.limits.get(provider) or self.limits.get("default") or LimitsConfig()
 
     def price_of(self, model: str | None) -> PriceConfig:
-        """Price of a model; free when the configuration does not name it."""
+        """Price of a model; zero if the configuration does not name it."""
         return self.prices.get(model or "", PriceConfig())
 
 
 def load_config(path: str | Path, **changes: Any) -> PipelineConfig:
-    """Read a configuration; relative paths are taken from the file's own folder.
+    """Read a configuration; relative paths start from the folder of the file.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""`CJEPipeline`: order, store, retries, progress. The stages themselves are pure.
+"""`CJEPipeline`: the order of the stages. The stages themselves are pure.
 
-Each stage is a method that takes the rows of the one before it, so teacher forcing cannot be left
-out: the estimation stage accepts only what the target-policy stage made.
+Each stage is a method that takes the rows of the stage before it, so teacher forcing cannot be left
+out: the estimation stage accepts only rows of the target-policy stage.
 """
 
 from __future__ import annotations
@@ -10,32 +10,22 @@ import asyncio
 import json
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager
 from itertools import count, islice
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
-import polars as pl
+from typing import Any
 
 from cje.errors import CJEError
 from cje.estimators.offpolicy.base import OffPolicyEstimator
 from cje.findings import Finding
-from cje.pipeline.chunks import Chunk, RowStream, find_chunk, read_frame, write_chunk, write_frame
+from cje.pipeline.chunks import Chunk, RowStream, write_chunk
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.disk import disk_error, remove_leftovers, write_atomically
-from cje.pipeline.events import EventLog
+from cje.pipeline.disk import write_atomically
 from cje.pipeline.hashing import fingerprint
-from cje.pipeline.local import LocalExecutor
-from cje.pipeline.lock import WorkFolderLock
-from cje.pipeline.manifest import Manifest
 from cje.pipeline.preflight import require_servers
-from cje.pipeline.progress import Moment, NoProgress, Reporter
-from cje.pipeline.stages.base import CallStage, chunk_name, schema_after
+from cje.pipeline.stage_runner import StageRunner
+from cje.pipeline.stages.base import schema_after
 from cje.pipeline.stages.calibration import (
     calibrated_rewards,
     calibration_fingerprint,
@@ -60,23 +50,11 @@ from cje.pipeline.stages.pairs import (
 )
 from cje.pipeline.stages.pairwise import estimate_pairwise, write_comparisons_to_label
 from cje.pipeline.stages.target_policy import TeacherForcing, validate_target_policy_computation
-from cje.pipeline.store import CallStore
 
 __all__ = ["CJEPipeline"]
 
-T = TypeVar("T")
-EVENT_SECONDS = 10.0
 
-
-class Executor(Protocol):
-    """Runs the calls of a stage somewhere."""
-
-    def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]: ...
-    def stop(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class CJEPipeline:
+class CJEPipeline(StageRunner):
     """From contexts to estimates, resumable at any point.
 
     Parameters
@@ -93,27 +71,19 @@ class CJEPipeline:
     >>> print(result.summary())                                       # doctest: +SKIP
     """
 
-    def __init__(self, config: PipelineConfig, *, reporter: Reporter | None = None) -> None:
-        self.config = config
-        self.work_dir = Path(config.work_dir)
-        self._reporter = reporter or NoProgress()
-        self._last_event = time.monotonic()
-        self._executor: Executor | None = None
-        self._stopped = False
-
     def run(self) -> PipelineResult:
-        """Run all stages; what an earlier run finished is kept, not repeated."""
+        """Run all stages; finished work of an earlier run is reused."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return self._run()
-        # Inside a notebook's event loop: the run gets a thread, and a loop, of its own.
+        # Inside a notebook's event loop the run gets its own thread and loop.
         with ThreadPoolExecutor(1) as thread, self._interruptible():
             return thread.submit(self._run).result()
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Let Ctrl-C stop the run although its work is done in another thread."""
+        """Let Ctrl-C stop the run although it works in another thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -150,7 +120,7 @@ class CJEPipeline:
             return self._run_stage("estimation", self._run_estimators, rows, fresh)
 
     def _run_direct(self) -> PipelineResult:
-        """Every policy writes, the judge scores, a slice of each policy's rows is labelled."""
+        """Every policy writes, the judge scores, and a slice of each policy's rows is labelled."""
         judged = {}
         for index, policy in enumerate(self.config.policies):
             part = self.config.for_policy(index)
@@ -168,7 +138,7 @@ class CJEPipeline:
         return self._run_stage("estimation", self._estimate_direct, judged)
 
     def _run_pairwise(self) -> PipelineResult:
-        """Every policy writes, the judge compares pairs, a slice of them is labelled."""
+        """Every policy writes, the judge compares pairs, and a slice of them is labelled."""
         written = {}
         for index, policy in enumerate(self.config.policies):
             part, label = self.config.for_policy(index), f"responses of {policy.name}"
@@ -209,7 +179,7 @@ class CJEPipeline:
         return self._write(estimate_pairwise(judged, self.config, self._findings))
 
     def _drawn(self, rows: RowStream) -> dict[str, Any]:
-        """The slice to label, and each row's probability of being in it."""
+        """The rows to label, and each row's probability of being drawn."""
         assert self.config.oracle_config is not None  # checked by the callers
         scores = rows.columns("judge_score")["judge_score"]
         drawn = draw_slice(self.config.oracle_config, scores, self.config.seed)
@@ -286,7 +256,7 @@ class CJEPipeline:
         return scored
 
     def _draw_fresh(self, rows: RowStream) -> dict[str, RowStream]:
-        """The targets' own judged responses to the same contexts, for doubly robust estimators."""
+        """Judged responses of the targets to the same contexts, for doubly robust estimators."""
         drawn = {}
         for policy in self.config.target_policies:
             config = self.config.for_fresh_draws(policy)
@@ -321,7 +291,7 @@ class CJEPipeline:
         return self._write(estimate(rows, self.config, self._findings, fresh, self._models))
 
     def _check_servers(self, rows: RowStream) -> None:
-        """Probe keys and servers once a run; a resumed run knows what the first one found."""
+        """Probe keys and servers once per run; a resumed run reads the recorded findings."""
         name = f"servers {self._run_name(rows)}"
         note = self._store.note(name)
         if note is None:
@@ -330,134 +300,9 @@ class CJEPipeline:
         else:
             found = [Finding.from_dict(data) for data in json.loads(note)]
         self._findings += [*found, *control_text_findings(rows, self.config)]
-        # Made now: its budget counts what the checks have spent.
+        # Created after the checks, so that its budget includes what they spent.
         self._executor = self._make_executor()
 
     def _run_name(self, dataset: RowStream) -> str:
         """Fingerprint of everything that decides the result."""
         return fingerprint(self._manifest.settings, [chunk.sha256 for chunk in dataset.chunks])
-
-    # -- running a stage ---------------------------------------------------------------------
-
-    def _run_stage(self, name: str, stage: Callable[..., T], *arguments: Any) -> T:
-        """Run one stage: progress, events, time; errors carry the stage's name."""
-        if self._stopped:
-            raise KeyboardInterrupt
-        total = len(arguments[0]) if arguments and isinstance(arguments[0], RowStream) else 0
-        began = time.monotonic()
-        self._reporter.start(name, total)
-        self._events.write("stage_started", stage=name, rows=total)
-        try:
-            made = stage(*arguments)
-        except BaseException as error:
-            self._events.write("stage_failed", stage=name, error=type(error).__name__)
-            raise
-        rows = len(made) if isinstance(made, RowStream) else total
-        errors = made.errors if isinstance(made, RowStream) else 0
-        self._events.write(
-            "stage_finished",
-            stage=name,
-            rows=rows,
-            errors=errors,
-            seconds=round(time.monotonic() - began, 3),
-        )
-        self._reporter.done(name, f"{rows} rows, {errors} errors")
-        return made
-
-    def _call_stage(self, stage: CallStage, rows: RowStream, label: str | None = None) -> RowStream:
-        assert self._executor is not None  # made once the servers were checked
-        chunks = self._executor.run_stage(stage, rows)
-        return self._finished(stage.name, stage.fingerprint, chunks, label)
-
-    def _called(self, stage: CallStage, label: str) -> Callable[[RowStream], RowStream]:
-        return lambda rows: self._call_stage(stage, rows, label)
-
-    def _column_stage(
-        self,
-        stage: str,
-        name: str,
-        rows: RowStream,
-        columns: Callable[[], dict[str, Any]],
-        label: str | None = None,
-    ) -> RowStream:
-        """A stage that adds whole columns, computed from all rows at once, to each chunk."""
-        names = [chunk_name(name, source) for source in rows.chunks]
-        chunks = [find_chunk(self.work_dir, self._store, stage, each) for each in names]
-        if not all(chunks):
-            added = {column: np.asarray(values) for column, values in columns().items()}
-            start = 0
-            for index, source in enumerate(rows.chunks):
-                part = {k: v[start : start + source.rows] for k, v in added.items()}
-                start += source.rows
-                frame = read_frame(self.work_dir, source.stage, source.name, sha256=source.sha256)
-                chunks[index] = write_frame(
-                    self.work_dir, self._store, stage, names[index], _with(frame, part, stage)
-                )
-        return self._finished(
-            stage, name, tuple(chunk for chunk in chunks if chunk is not None), label
-        )
-
-    def _finished(
-        self, stage: str, name: str, chunks: tuple[Chunk, ...], label: str | None = None
-    ) -> RowStream:
-        rows = RowStream(self.work_dir, stage, chunks)
-        self._manifest.stage(label or stage, name, rows)
-        return rows
-
-    # -- opening the work folder ---------------------------------------------------------------
-
-    @contextmanager
-    def _opened(self) -> Iterator[None]:
-        """The lock, the store and the log, for the length of a run."""
-        with WorkFolderLock(self.work_dir):
-            self._store = CallStore(
-                self.work_dir / "store.sqlite", durability=self.config.durability
-            )
-            self._findings: list[Finding] = []
-            with _closing(self._store.close):
-                with disk_error(self.work_dir):
-                    remove_leftovers(self.work_dir)
-                    self._manifest = Manifest(self.work_dir, self.config)
-                    self._events = EventLog(self.work_dir / "events.jsonl")
-                with _closing(self._reporter.close, self._events.close, self._close_executor):
-                    yield
-
-    def _close_executor(self) -> None:
-        if self._executor is not None:
-            self._executor.close()
-            self._executor = None
-
-    def _make_executor(self) -> Executor:
-        arguments = (self.config, self.work_dir, self._store, self._report, self._reporter.note)
-        if self.config.executor == "ray":
-            from cje.pipeline.ray_executor import RayExecutor
-
-            return RayExecutor(*arguments)
-        return LocalExecutor(*arguments)
-
-    def _report(self, stage: str, moment: Moment) -> None:
-        self._reporter.update(stage, moment)
-        now = time.monotonic()
-        if now - self._last_event >= EVENT_SECONDS:
-            self._last_event = now
-            self._events.write("progress", stage=stage, **asdict(moment))
-
-
-@contextmanager
-def _closing(*closers: Callable[[], None]) -> Iterator[None]:
-    """Call each closer at the end, the last first, whatever happened in between."""
-    with ExitStack() as stack:
-        for closer in closers:
-            stack.callback(closer)
-        yield
-
-
-def _with(frame: pl.DataFrame, columns: dict[str, Any], stage: str) -> pl.DataFrame:
-    """`frame` with columns added, in the stage's own order; NaN is written as null."""
-    schema = schema_after(stage)
-    added = [pl.Series(name, values).fill_nan(None) if values.dtype.kind == "f"
-             else pl.Series(name, values) for name, values in columns.items()]  # fmt: skip
-    absent = [pl.lit(None).alias(n) for n in schema if n not in frame.columns and n not in columns]
-    return frame.with_columns(*added, *absent).select(
-        pl.col(name).cast(kind) for name, kind in schema.items()
-    )

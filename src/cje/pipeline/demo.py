@@ -1,9 +1,9 @@
-"""The embedded default: a whole run, offline, against a truth that is known.
+"""The demo: a whole run, offline, compared with a known truth.
 
-Real (tiny) language models are trained in place, one writes the log, three others are evaluated
-from it, a biased and noisy judge scores, an oracle labels a fifth of the rows. Because the models
-are small, each policy's true value can be found by brute force: every policy answers every question
-many thousand times and the oracle scores all of it. Nothing in the run itself is aware of that.
+Tiny language models are trained in place. One writes the log, three others are evaluated from it,
+a biased and noisy judge scores, and an oracle labels a fifth of the rows. Because the models are
+small, each policy's true value is found by brute force: every policy answers every question many
+thousand times and the oracle scores all answers. The run itself does not use these values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ N_PROMPTS = 1500
 RUN_REPORT = "run_report.html"
 TRUTH_DRAWS = 4000
 _POLICY = {"provider": "ngram", "max_tokens": 12}
-# Words that begin helpful and unhelpful answers: boosting them moves a policy's value.
+# First words of helpful and unhelpful answers: boosting them moves a policy's value.
 _NEAR = {"Open": 0.4, "Use": 0.4, "Click": 0.4, "That": -0.4, "No": -0.4}
 _MODERATE = {"Open": 1.0, "Use": 1.0, "Click": 1.0, "Choose": 1.0, "We": 0.7,
              "That": -1.5, "No": -1.5, "Sorry": -1.5, "Ask": -1.5}  # fmt: skip
@@ -51,9 +51,9 @@ _MODERATE = {"Open": 1.0, "Use": 1.0, "Click": 1.0, "Choose": 1.0, "We": 0.7,
 
 @dataclass(frozen=True)
 class DemoRow:
-    """One policy: what was estimated, what is true, and what the gate said.
+    """One policy: estimate, truth and the reason of a refusal.
 
-    `logging` marks the policy that wrote the log, valued from its own labelled responses.
+    `logging` marks the policy that wrote the log; its value comes from its own labelled responses.
     """
 
     policy: str
@@ -71,7 +71,7 @@ class DemoRow:
 
 
 def demo_settings(seed: int = 0) -> dict[str, Any]:
-    """The demo's configuration as plain data: what `write_demo` puts into ``config.yaml``."""
+    """The demo's configuration as plain data, which `write_demo` writes to ``config.yaml``."""
     return {
         "work_dir": "run",
         "seed": seed,
@@ -95,7 +95,7 @@ def demo_settings(seed: int = 0) -> dict[str, Any]:
 
 
 def direct_settings(seed: int = 0) -> dict[str, Any]:
-    """The demo's configuration without log-probs: every policy writes responses of its own."""
+    """The demo's configuration without log-probs: every policy writes its own responses."""
     settings = demo_settings(seed)
     settings["target_policies"] = settings["target_policies"][:2]
     settings["estimation"] = {"estimators": ["direct"]}
@@ -105,7 +105,7 @@ def direct_settings(seed: int = 0) -> dict[str, Any]:
 def write_demo(
     folder: Path, seed: int = 0, n_prompts: int = N_PROMPTS, *, direct: bool = False
 ) -> Path:
-    """Write the demo's prompts and configuration; returns the configuration's path.
+    """Write the demo's prompts and configuration, and return the path of the configuration.
 
     Prompts are drawn at random, with replacement, from the questions of the embedded corpus.
     """
@@ -141,9 +141,9 @@ def true_values(
 def run_demo(
     folder: Path, reporter: Reporter | None = None, *, direct: bool = False
 ) -> tuple[PipelineResult, list[DemoRow]]:
-    """Run the demo in `folder` and set its estimates beside the truth.
+    """Run the demo in `folder` and compare its estimates with the truth.
 
-    With `direct` the policies answer themselves (1,000 prompts); else they are valued from the log.
+    With `direct` the policies write responses (1,000 prompts); otherwise the log gives the values.
     """
     config = load_config(write_demo(folder, n_prompts=1000 if direct else N_PROMPTS, direct=direct))
     result = CJEPipeline(config, reporter=reporter).run()
@@ -158,7 +158,7 @@ def run_demo(
 
 
 def logging_row(config: PipelineConfig, truth: dict[str, float]) -> DemoRow:
-    """The logging policy's own value: calibrated mean of its logged responses, no weights."""
+    """The logging policy's value: the calibrated mean of its logged responses, without weights."""
     assert config.logging_policy is not None
     name = config.logging_policy.name
     chunks = config.work_dir / "chunks" / "target_policy" / "*.parquet"

@@ -1,7 +1,7 @@
 """The demo's question on a shipped file: is a candidate better than production?
 
-A support desk tried two candidates for its prompt. The judge likes long answers and has the order
-wrong; people rated a slice. `examples/support/make_evals.py` made the file, and knows the truth.
+A support desk tried two candidates for its prompt. The judge prefers long answers and ranks the
+versions wrongly; people rated a slice. `examples/support/make_evals.py` made the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TITLE = "Which support prompt is better?"
 
 @dataclass(frozen=True)
 class Question:
-    """The naive answer, the calibrated one, and the truth.
+    """The naive answer, the calibrated answer and the truth.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ def ask(folder: Path) -> Question:
 
 
 def question_report(question: Question, from_log: Sequence[DemoRow] = ()) -> Report:
-    """The report of the answer; it opens with naive, calibrated and true values side by side.
+    """The report of the answer, beginning with naive, calibrated and true values side by side.
 
     `from_log` adds the off-policy demo as a last section.
     """

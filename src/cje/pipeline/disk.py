@@ -1,4 +1,4 @@
-"""Disk errors in one sentence, and private files that appear whole or not at all."""
+"""Disk errors as one sentence, and private files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 class DiskError(CJEError):
-    """The work folder cannot take more data. Everything committed before is intact."""
+    """The work folder cannot take more data. All committed data are intact."""
 
 
 class DamagedStoreError(CJEError):
-    """The store of calls holds something that this package did not write."""
+    """The store of calls holds content that this package did not write."""
 
 
 @contextmanager
 def disk_error(folder: Path) -> Iterator[None]:
-    """Turn the operating system's and SQLite's complaints about `folder` into a `DiskError`."""
+    """Turn errors of the operating system and SQLite about `folder` into a `DiskError`."""
     try:
         yield
     except (OSError, sqlite3.Error) as error:
@@ -66,8 +66,8 @@ def disk_error(folder: Path) -> Iterator[None]:
 
 
 def _disk_trouble(error: OSError | sqlite3.Error) -> tuple[str, str] | None:
-    """What is wrong with the disk, and what to do; None where the disk is not to blame."""
-    # SQLite's words are compared, never the operating system's: those quote the path.
+    """The problem with the disk, and what to do; None if the error is not about the disk."""
+    # Only SQLite's messages are compared: those of the operating system quote the path.
     number = error.errno if isinstance(error, OSError) else None
     text = "" if isinstance(error, OSError) else str(error).lower()
     if number in _FULL or "full" in text:
@@ -82,7 +82,7 @@ def _disk_trouble(error: OSError | sqlite3.Error) -> tuple[str, str] | None:
 
 
 def damaged(path: Path, what: str) -> DamagedStoreError:
-    """The error for a store whose content cannot be what this package wrote."""
+    """The error for a store with content that this package cannot have written."""
     return DamagedStoreError(
         f"the store of calls is damaged ({what})",
         where=str(path),
@@ -98,7 +98,7 @@ def create_private(path: Path) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create `folder` and missing parents for the owner only; existing folders are left alone."""
+    """Create `folder` and missing parents for the owner only; existing folders are unchanged."""
     if not folder.is_dir():
         if folder.parent != folder:
             make_private_folder(folder.parent)
@@ -108,7 +108,7 @@ def make_private_folder(folder: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Delete the temporary files that a killed run left below `folder`.
 
-    Call it only while holding the folder's lock: nobody else is writing then.
+    Call it only while holding the folder's lock, when no other process writes.
     """
     for path in folder.rglob(f".*{_TEMPORARY}"):
         path.unlink(missing_ok=True)
@@ -117,8 +117,8 @@ def remove_leftovers(folder: Path) -> None:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` to a temporary name, fsync, rename, fsync the folder.
 
-    A reader sees the old file or the whole new one; so does the disk after a power cut. The file
-    can be read by its owner only.
+    A reader sees the old file or the complete new one, also after a power cut. Only the owner can
+    read the file.
     """
     with disk_error(path.parent):
         make_private_folder(path.parent)

@@ -1,9 +1,9 @@
-"""The call engine: many model calls at once, each paid for once.
+"""The call engine: many concurrent model calls, each paid for once.
 
 For every request it looks in the store first, shares the work of equal requests in flight, waits
-for a place at the provider, keeps to the budget, tries again what may succeed later, and commits
-the answer before handing it back. Results do not depend on order, retries or concurrency: a call's
-seed comes from its key, and jitter moves only the time of an attempt.
+for a place at the provider, keeps to the budget, retries what may succeed later, and commits the
+answer before returning it. Results do not depend on order, retries or concurrency: a call's seed
+comes from its key, and jitter changes only the time of an attempt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["CallEngine", "Outcome", "Recipe", "Request", "RetrySettings", "Tally
 
 @dataclass(frozen=True)
 class RetrySettings:
-    """How often and how soon a failed attempt is made again."""
+    """Number of attempts, and delays between them."""
 
     max_attempts: int = 6
     max_refusals: int = 50
@@ -39,7 +39,7 @@ class RetrySettings:
 
 
 class Store(Protocol):
-    """The part of the store that the engine needs (local file, or an actor far away)."""
+    """The part of the store that the engine needs (a local file, or a remote actor)."""
 
     def register(self, keys: CallKeys) -> None: ...
     async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]: ...
@@ -49,7 +49,7 @@ class Store(Protocol):
 
 @dataclass
 class Tally:
-    """What happened so far in a stage, for progress lines and the event log."""
+    """Counts of a stage so far, for progress lines and the event log."""
 
     finished: int = 0
     reused: int = 0
@@ -95,7 +95,7 @@ class CallEngine:
         self._halting = asyncio.Event()
 
     def gate(self, provider: str) -> ProviderGate:
-        """The gate of a provider, made on first use."""
+        """The gate of a provider, created on first use."""
         if provider not in self._gates:
             self._gates[provider] = ProviderGate(provider, self._limits(provider))
             if self.halted is not None:
@@ -113,7 +113,7 @@ class CallEngine:
         return self._retries[provider]
 
     async def run(self, requests: Sequence[Request]) -> list[Outcome]:
-        """Outcomes of `requests`, in order; those in the store are already paid for."""
+        """Outcomes of `requests`, in order; answers in the store are used without a call."""
         known = await self.store.fetch([request.key for request in requests])
         todo = {r.key: r for r in requests if r.key not in known}
         self.tally.reused += len(requests) - len(todo)
@@ -125,7 +125,7 @@ class CallEngine:
         return [Outcome(known[r.key]) if r.key in known else made[r.key] for r in requests]
 
     async def _run_inline(self, requests: Sequence[Request]) -> dict[bytes, Outcome]:
-        """Calls to functions of this process: one after the other, committed in groups."""
+        """Calls to functions of this process: one after another, committed in groups."""
         made: dict[bytes, Outcome] = {}
         for start in range(0, len(requests), GROUP_ITEMS):
             records: list[CallRecord] = []
@@ -139,7 +139,7 @@ class CallEngine:
                     self._count([r for i, r in enumerate(records) if i not in failed])
                     for error in failed.values():
                         raise error
-            await asyncio.sleep(0)  # let the progress and the other chunks have a turn
+            await asyncio.sleep(0)  # let the progress display and other chunks run
         return made
 
     async def _run_planned(self, requests: Sequence[Request]) -> dict[bytes, Outcome]:
@@ -177,7 +177,7 @@ class CallEngine:
         return made
 
     async def _run_tasks(self, requests: Sequence[Request]) -> dict[bytes, Outcome]:
-        """Calls that wait for a server: all in flight together, as far as the gates let them."""
+        """Calls to servers: all in flight together, within the limits of the gates."""
         tasks = {request.key: self._task(request) for request in requests}
         try:
             if tasks:
@@ -191,7 +191,7 @@ class CallEngine:
         return {key: task.result() for key, task in tasks.items()}
 
     async def _raise_first(self, tasks: list[asyncio.Task[Outcome]]) -> None:
-        """Raise the first error, after the calls under way (paid for already) are committed."""
+        """Raise the first error, after the calls in flight (already paid for) are committed."""
         errors = [t.exception() for t in tasks if t.done() and not t.cancelled()]
         error = next((e for e in errors if isinstance(e, Exception)), None)
         if error is None:
@@ -201,9 +201,9 @@ class CallEngine:
         raise error
 
     def halt(self, error: Exception) -> None:
-        """Start nothing more: calls that wait for a place or a retry end with `error`.
+        """Start no more calls: those that wait for a place or a retry end with `error`.
 
-        Calls under way are not touched: they end, within their own time limit, and are stored.
+        Calls in flight continue: they end within their own time limit, and are stored.
         """
         if self.halted is None:
             self.halted = error
@@ -213,7 +213,7 @@ class CallEngine:
                 gate.close(error)
 
     async def rest(self, seconds: float) -> None:
-        """Wait before a retry, unless the run is halted meanwhile."""
+        """Wait before a retry, unless the run is halted."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._halting.wait(), seconds)
         if self.halted is not None:
@@ -228,7 +228,7 @@ class CallEngine:
         return task
 
     async def _finish(self, request: Request) -> Outcome:
-        """One call to its end: answered and committed, or given up and recorded as such."""
+        """Make one call until it is answered, or given up, and commit its record."""
         records: list[CallRecord] = []
         try:
             outcome = await self._answer(request, records)
@@ -237,14 +237,14 @@ class CallEngine:
                 try:
                     await self.store.put(record)
                 except Exception as error:
-                    self.halt(error)  # no more answers for a store that takes none
+                    self.halt(error)  # stop: the store accepts no more answers
                     raise
                 self._count([record])
         self.watch.note(request.recipe, outcome)
         return outcome
 
     async def _answer(self, request: Request, records: list[CallRecord]) -> Outcome:
-        """Make a call and append its record, also where the run stops between two attempts."""
+        """Make a call and append its record, also if the run stops between two attempts."""
         used = Attempts()
         try:
             outcome, record = storable(request, await safe_call(self, request, used), used)
@@ -258,7 +258,7 @@ class CallEngine:
         return outcome
 
     def _count(self, records: Sequence[CallRecord]) -> None:
-        """Tally what is committed."""
+        """Count committed calls."""
         failed = sum(record.reason is not None for record in records)
         self.tally.failed += failed
         self.tally.finished += len(records) - failed

@@ -1,4 +1,4 @@
-"""When failures mean the run and not the row: the same one, call after call."""
+"""Stop a run in which the same failure repeats call after call."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ __all__ = ["FailureWatch", "RepeatedFailureError"]
 
 
 class RepeatedFailureError(CJEError):
-    """Call after call fails in the same way; the run stops with everything finished kept."""
+    """Many calls in a row fail in the same way; the run stops and keeps all finished work."""
 
 
 class FailureWatch:
-    """Stops a run in which call after call of one kind fails for the same reason."""
+    """Stops a run in which many calls of one kind in a row fail for the same reason."""
 
     def __init__(self, most: int = 20) -> None:
         self._most = most
         self._in_a_row: dict[bytes, tuple[str, int]] = {}
 
     def note(self, recipe: Recipe, outcome: Outcome) -> None:
-        """Take note of how a call ended.
+        """Record how a call ended.
 
         Raises
         ------
         RepeatedFailureError
-            When it is the last of too many equal failures in a row.
+            If it is one too many of equal failures in a row.
         """
         digest, reason = recipe.keys.digest, outcome.reason
         if reason is None or reason == "stopped":

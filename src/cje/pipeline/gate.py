@@ -1,4 +1,4 @@
-"""How many calls a provider gets at once: adaptive concurrency, pauses, and a circuit breaker.
+"""Concurrent calls per provider: adaptive concurrency, pauses, and a circuit breaker.
 
 Concurrency follows the additive-increase, multiplicative-decrease rule that keeps TCP fair: a
 refusal (429) halves it, once for all the calls that were in flight together, and every round of
@@ -20,7 +20,7 @@ PROBE = -1  # ticket of the single call that tests whether a failed provider is 
 
 
 class ProviderDownError(CJEError):
-    """A provider failed too often in a row; the run stops with everything finished kept."""
+    """A provider failed too often in a row; the run stops and keeps all finished work."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ProviderGate:
     """Admits calls to one provider.
 
     `acquire` waits for a place and returns a ticket; exactly one of `succeeded`, `answered`,
-    `refused` (rate limit), `failed` and `left` (no verdict) hands the place back.
+    `refused` (rate limit), `failed` and `left` (no verdict) then releases the place.
     """
 
     def __init__(self, provider: str, settings: GateSettings) -> None:
@@ -57,7 +57,7 @@ class ProviderGate:
         self._trips = 0
 
     async def acquire(self) -> int:
-        """Wait for a place; returns a ticket: the round of the call, or `PROBE`."""
+        """Wait for a place and return a ticket: the round of the call, or `PROBE`."""
         while True:
             if self.closed is not None:
                 raise self.closed
@@ -79,13 +79,13 @@ class ProviderGate:
         self.answered()
 
     def answered(self) -> None:
-        """The provider answered, though not with anything usable: it is up, that is all."""
+        """The provider answered, but without a usable answer: this shows only that it is up."""
         self._failures_in_a_row = 0
         self._trips = 0
         self.left()
 
     def refused(self, ticket: int, retry_after: float | None) -> None:
-        """The provider said 429: slow down, and stay away as long as it asked for."""
+        """The provider answered 429: slow down, and wait as long as it asks for."""
         if ticket == self._round:
             self.limit = max(1.0, self.limit / 2.0)
             self._round += 1
@@ -94,10 +94,10 @@ class ProviderGate:
         self.left()
 
     def failed(self, ticket: int) -> bool:
-        """The call broke (5xx, time-out, reset). Returns whether it counts against the call.
+        """The call broke (5xx, time-out, reset). Return whether it counts against the call.
 
-        Failures while the breaker is open say something about the provider, nothing about the
-        call, so they do not use up the call's attempts.
+        Failures while the breaker is open concern the provider and not the call, so they do not
+        use up the call's attempts.
         """
         counts = self._trips == 0
         self._failures_in_a_row += 1
@@ -108,14 +108,14 @@ class ProviderGate:
         return counts
 
     def close(self, error: BaseException) -> None:
-        """Let nobody in any more; everyone who waits gets `error`."""
+        """Admit no more calls; those that wait end with `error`."""
         self.closed = self.closed or error
         self._wake_all()
 
     def left(self) -> None:
-        """Hand the place back."""
+        """Release the place."""
         self.in_flight -= 1
-        # One place was freed; the limit may also have grown by one.
+        # One place is free; the limit may also have grown by one.
         for _ in range(2):
             while self._waiting and self._waiting[0].done():
                 self._waiting.popleft()
@@ -123,7 +123,7 @@ class ProviderGate:
                 self._waiting.popleft().set_result(None)
 
     def waiting(self) -> str:
-        """Why no call goes out, where none does: a pause, in words."""
+        """Why no call is sent, as text; empty if calls are sent."""
         left = self._paused_until - asyncio.get_running_loop().time()
         if left <= 0.0:
             return f"{self.provider} is tried with one call" if self._trips else ""
@@ -163,7 +163,7 @@ class ProviderGate:
         self._wake = loop.call_at(until, self._resume)
 
     def _resume(self) -> None:
-        # The timer may fire a tick early: the pause is over because it says so, not by the clock.
+        # The timer may fire slightly early: the pause ends with the timer, not by the clock.
         self._paused_until = 0.0
         self._wake_all()
 

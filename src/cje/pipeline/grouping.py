@@ -1,4 +1,4 @@
-"""Grouped commits: many writers wait for one transaction."""
+"""Grouped commits: many writers share one transaction."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ GROUP_SECONDS = 0.01
 async def commit_each(
     commit: Callable[[list[T]], Awaitable[None]], items: list[T]
 ) -> dict[int, Exception]:
-    """Commit `items` together, or one by one where the group as a whole is refused.
+    """Commit `items` together, or one by one if the group as a whole is refused.
 
-    One item that cannot be written, or one statement that fails once, must not take the others
-    with it: each of them has been paid for.
+    One item that cannot be written, or one statement that fails once, must not lose the others:
+    each of them has been paid for.
 
     Returns
     -------
     dict
-        The error of each item that could not be committed, by its position; empty where all were.
+        The error of each item that could not be committed, by its position; empty without errors.
     """
     try:
         await commit(items)
@@ -42,12 +42,12 @@ async def commit_each(
 
 
 class GroupCommit(Generic[T]):
-    """Collects items and commits them together; each writer hears when its own item is safe.
+    """Collects items and commits them together; each writer waits for the commit of its item.
 
     Parameters
     ----------
     commit : callable
-        Writes a list of items, all or none. Where it raises, each item is written by itself, and
+        Writes a list of items, all or none. If it raises, each item is written by itself, and
         an error reaches only the writers whose items cannot be written (`commit_each`).
     """
 
@@ -58,9 +58,9 @@ class GroupCommit(Generic[T]):
         self._running: set[asyncio.Task[None]] = set()
 
     async def put(self, item: T) -> None:
-        """Queue `item`; return once it is committed.
+        """Queue `item` and return after its commit.
 
-        A writer that is cancelled stops waiting; its item is committed all the same.
+        A cancelled writer stops waiting; its item is committed nevertheless.
         """
         loop = asyncio.get_running_loop()
         committed = loop.create_future()
@@ -92,7 +92,7 @@ class GroupCommit(Generic[T]):
                 committed.set_result(None)
 
     async def drain(self) -> None:
-        """Commit what is queued and wait until nothing is under way."""
+        """Commit the queue and wait until no commit is in progress."""
         self._start()
         while self._running:
             await asyncio.gather(*self._running)

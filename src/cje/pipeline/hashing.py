@@ -1,4 +1,4 @@
-"""Fingerprints: what makes two calls, two chunks or two stages the same.
+"""Fingerprints that identify calls, chunks and stages.
 
 Every name in the store is a BLAKE2b digest of length-prefixed parts, so no two different lists of
 parts can produce the same byte string (``("ab", "c")`` and ``("a", "bc")`` differ).
@@ -53,9 +53,9 @@ def content_hash(data: bytes) -> str:
 
 
 def compute_contexts_hash(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Fingerprint of the contexts (and, where present, ids and responses) of `rows`, in order.
+    """Fingerprint of the contexts (and, if present, ids and responses) of `rows`, in order.
 
-    Two row lists with one hash ask the same questions about the same answers, so their stage
+    Two row lists with the same hash have the same contexts and responses, so their stage
     outputs may be shared.
 
     Examples
@@ -100,7 +100,7 @@ class CallKeys:
         """The key of the call whose own parts are `parts` (texts, token ids, repeat index)."""
         digest = self._base.copy()
         for part in parts:
-            # The type letter keeps the text "1" and the number 1 apart.
+            # The type letter distinguishes the text "1" from the number 1.
             if isinstance(part, str):
                 raw = b"s" + part.encode("utf-8", "surrogatepass")
             elif isinstance(part, int):
@@ -112,5 +112,5 @@ class CallKeys:
 
 
 def seed_of(key: bytes) -> int:
-    """A 31-bit seed from a call's key: the same call always asks with the same seed."""
+    """A 31-bit seed from a call's key: the same call always has the same seed."""
     return int.from_bytes(key[:4], "little") & 0x7FFFFFFF

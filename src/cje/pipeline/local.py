@@ -1,4 +1,4 @@
-"""The local executor: one process, one event loop, a few chunks open at a time."""
+"""The local executor: one process, one event loop, and a few chunks at a time."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from cje.pipeline.store import CallStore
 
 __all__ = ["LocalExecutor", "gate_settings", "retry_settings", "run_rows"]
 
-OPEN_CHUNKS = 3  # the next chunks' calls fill the places that the last calls of one leave free
+OPEN_CHUNKS = 3  # calls of the next chunks use the places that the last calls of a chunk leave free
 TICK = 0.25
 
 
 class StoppedError(CJEError):
-    """Somebody asked the run to stop; everything finished is kept."""
+    """The run was asked to stop; finished work is kept."""
 
 
 async def run_rows(
     stage: CallStage, rows: Sequence[Row], engine: CallEngine
 ) -> tuple[list[Row], int]:
-    """The rows of one chunk, taken through a stage with all their calls in flight together.
+    """Take the rows of one chunk through a stage, with all their calls in flight together.
 
     Returns the rows and the number of distinct calls behind them.
     """
@@ -50,7 +50,7 @@ async def run_rows(
 
 
 def _finish(stage: CallStage, row: Row, outcomes: list[Outcome]) -> Row:
-    """The finished row; an answer that is not what this stage stores means a damaged store."""
+    """The finished row; an answer that this stage cannot have stored means a damaged store."""
     try:
         return stage.finish(row, outcomes)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -85,7 +85,7 @@ def retry_settings(config: PipelineConfig) -> Callable[[str], RetrySettings]:
 
     def settings(provider: str) -> RetrySettings:
         if provider in IN_PROCESS:
-            return RetrySettings(max_attempts=1)  # a function gives the same answer again
+            return RetrySettings(max_attempts=1)  # a function would give the same answer again
         limits = config.limits_for(provider)
         return RetrySettings(limits.max_attempts, base_seconds=limits.retry_seconds)
 
@@ -101,9 +101,9 @@ class LocalExecutor:
     work_dir : Path
     store : CallStore
     report : callable
-        Receives how far the stage is, a few times a second.
+        Receives the progress of the stage, a few times per second.
     notice : callable, optional
-        Receives a sentence for the person who watches the run.
+        Receives a sentence to show to the user.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class LocalExecutor:
     def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]:
         """Take every chunk of `rows` through `stage`.
 
-        A finished chunk is left as it is, unless this stage put error rows into it: then its failed
-        calls, and only those, are tried again.
+        A finished chunk is kept, unless this stage put error rows into it: then only its failed
+        calls are tried again.
         """
         try:
             return self._loop.run(self._stage(stage, rows))
@@ -137,11 +137,11 @@ class LocalExecutor:
             raise KeyboardInterrupt from error
 
     def stop(self) -> None:
-        """Stop as Ctrl-C does; may be called from another thread."""
+        """Stop like Ctrl-C; may be called from another thread."""
         self._loop.get_loop().call_soon_threadsafe(self._interrupt)
 
     def _interrupt(self) -> None:
-        """First: start nothing more, keep what is under way. Second: leave at once."""
+        """At the first interrupt start no more calls; at the second stop at once."""
         if self.engine.halted is None:
             gates = self.engine.gates()
             self._notice(
@@ -154,7 +154,7 @@ class LocalExecutor:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Handle Ctrl-C ourselves while calls are under way: asyncio would cancel them."""
+        """Handle Ctrl-C while calls are in flight, which asyncio would cancel."""
         loop = asyncio.get_running_loop()
         ours = threading.current_thread() is threading.main_thread() and signal.getsignal(
             signal.SIGINT
@@ -162,7 +162,7 @@ class LocalExecutor:
         if ours:
             try:
                 loop.add_signal_handler(signal.SIGINT, self._interrupt)
-            except NotImplementedError:  # no such thing on Windows: there, Ctrl-C leaves at once
+            except NotImplementedError:  # not available on Windows, where Ctrl-C stops at once
                 ours = False
         self._working = asyncio.current_task()
         try:
@@ -256,7 +256,7 @@ class LocalExecutor:
         )
 
     def _rows_done(self, stage: CallStage, rows: RowStream, made: dict[int, Chunk]) -> int:
-        """Rows in finished chunks, and of the open ones the share whose calls are answered."""
+        """Rows of finished chunks, and of open chunks the share whose calls are answered."""
         done = sum(chunk.rows for chunk in made.values())
         calls = sum(chunk.calls for chunk in made.values())
         tally = self.engine.tally

@@ -16,11 +16,11 @@ __all__ = ["WorkFolderLock", "is_locked"]
 
 
 class WorkFolderLock:
-    """Holds a work folder for one process; a second one gets an error that names the holder.
+    """Locks a work folder for one process; a second process gets an error that names the first.
 
     The lock is SQLite's own exclusive file lock on an empty database, so it works wherever the
-    store works and the operating system drops it when the process dies, even by ``kill -9``.
-    Nothing has to be cleaned up by hand.
+    store works, and the operating system releases it when the process dies, even by ``kill -9``.
+    No clean-up is needed.
     """
 
     def __init__(self, work_dir: Path) -> None:
@@ -72,7 +72,7 @@ class WorkFolderLock:
         try:
             return f" (process {int(json.loads(self._owner.read_text())['pid'])})"
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return ""  # the other run has not written its name yet
+            return ""  # the other run has not yet written its name
 
 
 def is_locked(work_dir: Path) -> bool:
@@ -86,7 +86,7 @@ def is_locked(work_dir: Path) -> bool:
         ) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.DatabaseError as error:
-        return "locked" in str(error)  # a damaged file is a lock that nobody holds
+        return "locked" in str(error)  # nobody holds a lock whose file is damaged
     return False
 
 

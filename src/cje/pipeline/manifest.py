@@ -1,4 +1,4 @@
-"""The manifest: what a run made, by content hash. Equal runs have equal manifests."""
+"""The manifest: the outputs of a run by content hash. Equal runs have equal manifests."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ VERSION = 1
 class Manifest:
     """Collects the stages' outputs and writes ``manifest.json`` after each of them.
 
-    It holds no times and no machine's paths, so that two runs of one configuration can be compared
-    byte for byte.
+    It holds no times and no paths of the machine, so that two runs of one configuration can be
+    compared byte for byte.
     """
 
     def __init__(self, work_dir: Path, config: PipelineConfig) -> None:
         self._path = work_dir / "manifest.json"
-        # Where and how a run happened does not change what it made.
+        # Settings that do not change the outputs.
         settings = config.model_dump(
             mode="json",
             exclude={"work_dir", "executor", "ray", "limits", "budget", "durability"},
@@ -71,7 +71,7 @@ class Manifest:
 
 
 def _mask_addresses(settings: Any) -> None:
-    """Replace what looks like a key in the path of any ``base_url``, in place."""
+    """Mask, in place, parts of the path of any ``base_url`` that look like a key."""
     if isinstance(settings, dict):
         if isinstance(settings.get("base_url"), str):
             settings["base_url"] = masked_url(settings["base_url"])
@@ -83,7 +83,7 @@ def _mask_addresses(settings: Any) -> None:
 
 
 def read_manifest(work_dir: Path) -> dict[str, Any] | None:
-    """The manifest of the last run in `work_dir`, or None where there is none yet.
+    """The manifest of the last run in `work_dir`, or None without a run.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""A server under another address: its stored answers hold only if it repeats one of them.
+"""A server at a new address: its stored answers stay valid only if it repeats one of them.
 
-A server with an `endpoint_id` is asked one question at temperature 0 in its first run. When the
-address has changed since, the question is asked again and both answers must agree.
+A server with an `endpoint_id` is asked one question at temperature 0 in its first run. After a
+change of the address, the question is asked again and both answers must agree.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cje.pipeline.trials import QUESTION, Trial, ask_all
 __all__ = ["Repeated", "repeat_answers"]
 
 _MOST_TOKENS = 24
-# Log-probs of one text move by batching and precision; other weights move them by far more.
+# Batching and precision change the log-probs of a text slightly; other weights by far more.
 _TOLERANCE_PER_TOKEN = 0.02
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """What came of asking a server with an `endpoint_id` again.
+    """The result of asking a server with an `endpoint_id` again.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Repeated:
 
 @dataclass(frozen=True)
 class _Said:
-    """An answer for the store."""
+    """An answer, for the store."""
 
     text: str
     logprob: float | None
@@ -60,12 +60,12 @@ class _Said:
 def repeat_answers(
     config: PipelineConfig, asked: Sequence[tuple[Endpoint, bool, str]], store: CallStore
 ) -> list[Repeated]:
-    """Ask every server that has an `endpoint_id`, and compare with its answer at the old address.
+    """Ask every server with an `endpoint_id`, and compare with its answer at the old address.
 
     Parameters
     ----------
     asked : sequence of (Endpoint, bool, str)
-        The endpoints, each with whether it is asked as a chat, and its place in the file.
+        The endpoints; for each, whether it is asked as a chat, and its section in the file.
     """
     trials: dict[bytes, tuple[Endpoint, Trial]] = {}
     for endpoint, chat, place in asked:
@@ -92,7 +92,7 @@ def _compare(
     first, now = store.note(name), _address(endpoint)
     if first is None:
         store.write_note(name, now)
-        return Repeated(endpoint, True, "its answer is kept, to know it again")
+        return Repeated(endpoint, True, "its answer is kept, to recognise the server later")
     if first == now:
         return Repeated(endpoint, True, "the address is unchanged")
     before = store.get_many([keys.key(first)])[keys.key(first)]

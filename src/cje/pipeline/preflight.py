@@ -1,4 +1,4 @@
-"""Checks before a cent is spent: keys, and whether each server can do what it will be asked."""
+"""Checks before money is spent: keys, and whether each server can do its part of the run."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = ["Check", "check_keys", "check_scoring", "preflight", "require_servers
 
 T = TypeVar("T")
 
-# A server that is up lists its models at once, also while it is busy.
+# A running server lists its models at once, also when it is busy.
 _SECONDS_TO_LIST = 10.0
 _SECONDS_OF_SILENCE = 4.0
-# These list every model they serve and refuse any other name.
+# These providers list every model they serve and refuse other names.
 _LISTS_ALL = ("vllm", "sglang")
-# These answer under any name.
+# These providers answer under any name.
 _ANY_NAME = ("llama-cpp", "llama-server", "tgi")
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """One check and its result."""
 
     what: str
     ok: bool
@@ -59,16 +59,16 @@ def preflight(
     store: CallStore | None = None,
     notice: Callable[[str], None] = lambda _: None,
 ) -> list[Check]:
-    """Every check of a run, in the order in which the run would meet it.
+    """All checks of a run, in the order of the run.
 
-    Where a server is down or a key is missing, the calls that would need it are not tried.
+    If a server is down or a key is missing, calls that need it are not tried.
 
     Parameters
     ----------
     store : CallStore, optional
-        Where the probes and trial calls are counted, and the trial calls kept.
+        Counts the probes and trial calls, and keeps the answers of trial calls.
     notice : callable
-        Receives a sentence when a check makes people wait.
+        Receives a sentence when a check takes long.
     """
     checks = list(check_keys(config))
     oracle = _check_oracle_source(config)
@@ -98,7 +98,7 @@ def require_servers(
     store: CallStore | None = None,
     notice: Callable[[str], None] = lambda _: None,
 ) -> list[Finding]:
-    """Stop before anything is paid for if a check fails; what works with care is a finding."""
+    """Raise before money is spent if a check fails; return findings on what works with limits."""
     checks = preflight(config, store, notice)
     for check in checks:
         if not check.ok:
@@ -112,7 +112,7 @@ def require_servers(
 
 @contextmanager
 def _patience(notice: Callable[[str], None], what: str) -> Iterator[None]:
-    """Say what is waited for, where it takes longer than a few seconds."""
+    """Show what a check waits for, if it takes longer than a few seconds."""
     timer = threading.Timer(_SECONDS_OF_SILENCE, notice, [f"{what} ..."])
     timer.daemon = True
     timer.start()
@@ -123,7 +123,7 @@ def _patience(notice: Callable[[str], None], what: str) -> Iterator[None]:
 
 
 def check_keys(config: PipelineConfig) -> Iterator[Check]:
-    """Whether the environment holds the key of every server (the key itself is never shown)."""
+    """Check that the environment holds the key of every server; the key is never shown."""
     seen: set[tuple[str, str]] = set()
     for where, endpoint in _endpoints(config):
         variable = endpoint.key_variable()
@@ -139,7 +139,7 @@ def check_keys(config: PipelineConfig) -> Iterator[Check]:
 
 
 def _check_oracle_source(config: PipelineConfig) -> list[Check]:
-    """Whether a table of labels can be read, or a labelling function imported."""
+    """Check that a table of labels can be read, or a labelling function imported."""
     oracle = config.oracle_config
     if oracle is None or oracle.source == "model" or config.labels_from_file:
         return []
@@ -154,7 +154,7 @@ def _check_oracle_source(config: PipelineConfig) -> list[Check]:
 
 
 def check_servers(config: PipelineConfig) -> list[Check]:
-    """Whether each server answers, below the configured address and with the configured models."""
+    """Check that each server answers at its address and has the configured models."""
     found: dict[tuple[str, str | None], list[str] | Check | None] = {}
     checks: list[Check] = []
     for where, endpoint in _endpoints(config):
@@ -170,9 +170,9 @@ def check_servers(config: PipelineConfig) -> list[Check]:
 
 
 def _listed(endpoint: Endpoint) -> list[str] | Check | None:
-    """The server's model names, None where it has no list, or the check that failed."""
+    """The server's model names, None if it has no list, or the failed check."""
     if endpoint.protocol == "azure":
-        return None  # it lists what could be deployed, not what is
+        return None  # its list has models that could be deployed, not those that are
 
     async def ask() -> list[str]:
         client = make_client(endpoint)
@@ -192,7 +192,7 @@ def _listed(endpoint: Endpoint) -> list[str] | Check | None:
             return Check(what, False, str(error))
         if error.status in (401, 403):
             return Check(what, False, str(error))
-        return None  # it has no such list: the first call says more
+        return None  # the server has no list: the first call will show more
 
 
 def _unlisted(where: str, endpoint: Endpoint, listed: Sequence[str]) -> Check:
@@ -211,7 +211,7 @@ def _unlisted(where: str, endpoint: Endpoint, listed: Sequence[str]) -> Check:
 
 
 def _check_trials(config: PipelineConfig, store: Any) -> list[Check]:
-    """One call each to the judge, the oracle and every policy that writes; answers are read."""
+    """One call each to the judge, the oracle and every policy that writes; check the answers."""
     made = trials(config)
     if not made:
         return []
@@ -232,7 +232,7 @@ def _check_trials(config: PipelineConfig, store: Any) -> list[Check]:
 
 
 def _check_moved(config: PipelineConfig, store: CallStore) -> list[Check]:
-    """Servers with an `endpoint_id`: the stored answers hold only if one is repeated."""
+    """Check that servers with an `endpoint_id` repeat a stored answer."""
     asked = [
         (part.endpoint_record(), _is_chat(part), config.line_of(where))
         for where, part in _parts(config)
@@ -248,7 +248,7 @@ def _is_chat(part: PolicyConfig | JudgeConfig) -> bool:
 
 
 def check_scoring(config: PipelineConfig) -> Iterator[Check]:
-    """Whether every policy's server can score a given response (teacher forcing)."""
+    """Check that every policy's server can score a given response (teacher forcing)."""
     for policy in _scored_policies(config):
         yield _scoring(policy, config, NoStore())
 
@@ -263,7 +263,7 @@ def _scored_policies(config: PipelineConfig) -> list[PolicyConfig]:
 
 
 def _loadable(what: str, policy: PolicyConfig) -> Check:
-    """Whether a model of this machine is there, and what will compute it; no weights are read."""
+    """Check that a local model exists, and how it will be computed; no weights are read."""
     try:
         runner: Any = make_runner(policy)
         return Check(what, True, runner.model.describe())
@@ -302,7 +302,7 @@ def _endpoints(config: PipelineConfig) -> Iterator[tuple[str, Endpoint]]:
 
 
 def _parts(config: PipelineConfig) -> Iterator[tuple[str, PolicyConfig | JudgeConfig]]:
-    """Every model behind a server, with its place in the file."""
+    """Every model behind a server, with its section in the file."""
     oracle = None if config.oracle_config is None else config.oracle_config.judge
     parts: list[tuple[str, PolicyConfig | JudgeConfig | None]] = [
         ("logging_policy", config.logging_policy),

@@ -1,4 +1,4 @@
-"""The calls that find out how a server scores, paid for from the run's budget and in its books."""
+"""The calls that find out how a server scores, counted in the run's budget and store."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["probe_scoring"]
 
 
 async def probe_scoring(policy: PolicyConfig, config: PipelineConfig, store: Any) -> Capability:
-    """How the server of `policy` scores; what was asked is in the books of `store`.
+    """Find out how the server of `policy` scores; `store` records the calls.
 
-    The probe starts only where the budget has room for the most that it can ask, and is booked
-    however it ends. Answers that do not say what they used are booked at the most they can cost.
+    The probe starts only if the budget covers the most it can cost, and is booked however it ends.
+    Answers without a report of their usage are booked at the most they can cost.
 
     Raises
     ------

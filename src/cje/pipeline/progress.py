@@ -1,4 +1,4 @@
-"""What a person sees while a run works: bars on a terminal, plain lines elsewhere."""
+"""Progress of a run: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Moment:
-    """How far a stage is."""
+    """Progress of a stage."""
 
     rows: int
     total: int
@@ -38,7 +38,7 @@ class Moment:
     retries: int
     concurrency: int
     cost: float
-    waiting: str = ""  # what holds all calls up, where something does
+    waiting: str = ""  # what blocks all calls, if anything
 
     def text(self, seconds: float) -> str:
         """Rate, errors and cost as text."""
@@ -59,13 +59,13 @@ class Moment:
 
 @dataclass(frozen=True)
 class TokenMoment(Moment):
-    """How far scoring with a model in this process is: what counts there is tokens."""
+    """Progress of scoring with a model in this process, in tokens."""
 
     tokens: int = 0
     rows_here: int = 0  # rows scored in this process
 
     def text(self, seconds: float) -> str:
-        """Rows and tokens per second, and troubles, in words."""
+        """Rows and tokens per second, and problems, as text."""
         seconds = max(seconds, 1e-9)
         rates = f"{self.rows_here / seconds:.0f} rows/s, {self.tokens / seconds:.0f} tokens/s"
         parts = [rates]
@@ -77,7 +77,7 @@ class TokenMoment(Moment):
 
 
 class TimeLeft:
-    """How long a stage still takes; no guess while nothing moves.
+    """Remaining time of a stage; no estimate while nothing moves.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class TimeLeft:
         self._answered = 0
 
     def text(self, moment: Moment, now: float) -> str:
-        """``about 20 s left``, or for how long no answer has come."""
+        """``about 20 s left``, or the time since the last answer."""
         answered = moment.finished + moment.reused + moment.failed + moment.rows
         if answered != self._answered:
             self._answered, self._moved = answered, now
@@ -104,7 +104,7 @@ class TimeLeft:
 
 
 class Reporter(Protocol):
-    """Told about a stage's start, its progress a few times a second, and its end."""
+    """Shows the start of a stage, its progress a few times per second, and its end."""
 
     def start(self, stage: str, total: int) -> None: ...
     def update(self, stage: str, moment: Moment) -> None: ...
@@ -114,7 +114,7 @@ class Reporter(Protocol):
 
 
 class NoProgress:
-    """Silence."""
+    """Shows nothing."""
 
     def start(self, stage: str, total: int) -> None: ...
     def update(self, stage: str, moment: Moment) -> None: ...
@@ -124,7 +124,7 @@ class NoProgress:
 
 
 class LineProgress:
-    """A line when a stage starts and ends, and one every few seconds between."""
+    """A line when a stage starts and ends, and one every few seconds in between."""
 
     def __init__(self, stream: TextIO | None = None, every: float = 5.0) -> None:
         self._stream = stream or sys.stderr
@@ -135,7 +135,7 @@ class LineProgress:
     def start(self, stage: str, total: int) -> None:
         self._began = self._last = time.monotonic()
         self._left = TimeLeft(self._began)
-        self._say(f"{stage}: {total} rows")
+        self._say(f"{stage}: {total} rows" if total else stage)
 
     def update(self, stage: str, moment: Moment) -> None:
         now = time.monotonic()
@@ -147,7 +147,8 @@ class LineProgress:
         self._say(f"{stage}: {', '.join(part for part in said if part)}")
 
     def done(self, stage: str, note: str) -> None:
-        self._say(f"{stage}: done in {time.monotonic() - self._began:.1f} s, {note}")
+        said = [f"done in {time.monotonic() - self._began:.1f} s", note]
+        self._say(f"{stage}: {', '.join(part for part in said if part)}")
 
     def note(self, text: str) -> None:
         self._say(text)
@@ -160,7 +161,7 @@ class LineProgress:
 
 
 class BarProgress:
-    """One bar a stage, with rate, time left, errors and cost."""
+    """One bar per stage, with rate, remaining time, errors and cost."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._progress = Progress(
@@ -201,6 +202,6 @@ class BarProgress:
 
 
 def make_reporter(stream: TextIO | None = None) -> Reporter:
-    """Bars on a terminal, lines otherwise."""
+    """A reporter with bars on a terminal and lines elsewhere."""
     stream = stream or sys.stderr
     return BarProgress() if stream.isatty() else LineProgress(stream)

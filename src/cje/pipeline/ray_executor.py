@@ -1,9 +1,9 @@
 """The Ray executor: the same stages and store keys, spread over a cluster by Ray Data.
 
-One actor on the driver's machine owns the SQLite file; workers ask it for finished answers and send
-it new ones, and wait for the commit as a local run does. A worker that dies loses nothing but the
-calls it had in flight: Ray starts another, which finds the finished ones in the store. The driver
-writes the chunks, so the bytes on disk are those of a local run.
+One actor on the driver's machine owns the SQLite file. Workers ask it for finished answers, send it
+new ones, and wait for the commit as a local run does. A worker that dies loses only its calls in
+flight: Ray starts another one, which finds the finished answers in the store. The driver writes the
+chunks, so the bytes on disk are those of a local run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["RayExecutor"]
 
 
 class StoreKeeper:
-    """The actor that owns the store while a Ray run works. Its methods are its remote interface."""
+    """The actor that owns the store during a Ray run; its methods are called remotely."""
 
     def __init__(self, work_dir: str, config: dict[str, Any]) -> None:
         settings = PipelineConfig.model_validate(config)
@@ -62,7 +62,7 @@ class StoreKeeper:
 
 
 class RemoteStore:
-    """The store as a worker sees it."""
+    """The worker's interface to the store."""
 
     def __init__(self, keeper: Any) -> None:
         self._keeper = keeper
@@ -85,7 +85,7 @@ class RemoteStore:
 
 
 class RemoteBudget(Budget):
-    """A budget that all workers share: the keeper counts."""
+    """A budget shared by all workers; the keeper counts."""
 
     def __init__(self, keeper: Any) -> None:
         super().__init__()
@@ -105,10 +105,10 @@ class RemoteBudget(Budget):
 
 
 class ChunkWorker:
-    """Takes one chunk after the other through a stage, on some machine of the cluster."""
+    """Takes one chunk after another through a stage, on a machine of the cluster."""
 
     def __init__(self, config: PipelineConfig, stage: str, keeper: Any) -> None:
-        # As it is: a part of a run (`for_policy`) is not a configuration that a file could hold.
+        # Not validated again: a part of a run (`for_policy`) is not a valid file.
         settings = config
         capped = settings.budget.max_calls is not None or settings.budget.max_cost is not None
         store = RemoteStore(keeper)
@@ -132,13 +132,13 @@ class ChunkWorker:
         for stage, name, sha256 in zip(batch["stage"], batch["name"], batch["sha256"], strict=True):
             rows = ray.get(self._keeper.rows.remote(str(stage), str(name), str(sha256)))
             done = self._loop.run_until_complete(run_rows(self._stage, rows, self._engine))
-            # JSON keeps floats exact and types plain on their way to the driver.
+            # JSON keeps floats exact and types plain.
             made.append(json.dumps(done, allow_nan=False))  # [rows, calls]
         return {"index": list(batch["index"]), "rows": made}
 
 
 class RayExecutor:
-    """Runs a stage's chunks on a Ray cluster: an existing one, or one started on this machine."""
+    """Runs the chunks of a stage on a Ray cluster: an existing one, or one on this machine."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class RayExecutor:
     def run_stage(self, stage: CallStage, rows: RowStream) -> tuple[Chunk, ...]:
         """Take every chunk of `rows` through `stage`, as `LocalExecutor.run_stage` does."""
         if not stage.recipes:
-            return self._local.run_stage(stage, rows)  # nothing to call: not worth a worker
+            return self._local.run_stage(stage, rows)  # no calls: needs no worker
         made: dict[int, Chunk] = {}
         names: dict[int, str] = {}
         fingerprint = stage.fingerprint
@@ -196,7 +196,7 @@ class RayExecutor:
         return tuple(made[index] for index in range(len(rows.chunks)))
 
     def _results(self, stage: CallStage, todo: list[dict[str, Any]]) -> Any:
-        """(index, rows) of each chunk as workers finish it."""
+        """(index, rows) of each chunk, as workers finish it."""
         data = self._ray.data
         context = data.DataContext.get_current()
         context.enable_progress_bars = False
@@ -216,7 +216,7 @@ class RayExecutor:
             raise _cause(error) from error
 
     def _gpus(self, stage: CallStage) -> float:
-        """GPUs of one worker: for models of this process only."""
+        """GPUs of one worker, for models that run in its process."""
         if all(recipe.passes is None for recipe in stage.recipes):
             return 0.0
         if self._config.ray.gpus_per_worker is not None:
@@ -233,7 +233,7 @@ class RayExecutor:
         self._local.stop()
 
     def close(self) -> None:
-        """Stop the keeper, and Ray where this run started it."""
+        """Stop the keeper, and Ray if this run started it."""
         self._local.close()
         self._ray.kill(self._keeper)
         if self._started:
@@ -241,15 +241,15 @@ class RayExecutor:
 
 
 def _plain(config: PipelineConfig) -> dict[str, Any]:
-    """A configuration as JSON types, which is how it travels to other machines."""
+    """A configuration as JSON types, in which it is sent to other machines."""
     return dict(json.loads(config.model_dump_json()))
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The error of this package inside Ray's wrapping, else the wrapping itself."""
+    """The error of this package inside Ray's exception, otherwise that exception."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, CJEError) and type(seen).__module__.startswith("cje."):
             return seen
         seen = getattr(seen, "cause", None) or seen.__cause__
-    return CJEError(f"the Ray run failed: {error}", hint="run the same command again to go on")
+    return CJEError(f"the Ray run failed: {error}", hint="run the same command again to resume")

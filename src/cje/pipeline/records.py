@@ -1,4 +1,4 @@
-"""The record of one model call, checked when it is made: every record that exists can be stored."""
+"""The record of one model call, checked on creation: every existing record can be stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cje.errors import CJEError
 
 __all__ = ["CallRecord", "storable_text"]
 
-# Totals of counts below this stay exact in SQLite's 64-bit integers, however many calls there are.
+# Totals of counts below this stay exact in SQLite's 64-bit integers.
 _LARGEST_COUNT = 2**40
 
 
@@ -23,17 +23,16 @@ class CallRecord:
     Attributes
     ----------
     text : str
-        `answer` as JSON that SQLite can hold. Lone surrogates, which UTF-8 cannot express, are
-        kept as JSON escapes, so the answer is read back exactly as the model gave it.
+        `answer` as JSON that SQLite can hold. Lone surrogates, which UTF-8 cannot express, are kept
+        as JSON escapes, so the answer is read back unchanged.
     model : str or None
-        The model that the server says has answered.
+        The model that answered, according to the server.
 
     Raises
     ------
     CJEError
         If the answer is not JSON (a NaN, an object), or a count or the cost is not a finite number
-        from 0 upwards. A record is refused here, alone, and never inside a transaction that holds
-        the answers of others.
+        of at least 0. A record is refused here, and not inside a transaction with other answers.
     """
 
     key: bytes

@@ -1,4 +1,4 @@
-"""What a stage asks a model, and what comes back: the engine's words for a call."""
+"""Requests of a stage to a model, and their outcomes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["Answer", "Outcome", "Passes", "Recipe", "Request"]
 
 
 class Answer(Protocol):
-    """What a judge or policy returns: JSON in, JSON out."""
+    """The result of a judge or policy, as JSON."""
 
     def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class Passes:
-    """Calls of models in this process, answered together: passes are planned across them.
+    """Calls of models in this process that are answered together, in planned passes.
 
     Attributes
     ----------
     make : callable
         (request, seed) -> the call, as `answer` takes it.
     answer : callable
-        Calls -> answers with their positions, as passes are finished. It is the same function for
-        all recipes, and may block: it runs in a thread.
+        Calls -> answers with their positions, as passes finish. The function is the same for all
+        recipes, and may block: it runs in a thread.
     """
 
     make: Callable[[Request, int], Any]
@@ -37,7 +37,7 @@ class Passes:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What all calls of one stage to one model share."""
+    """The common part of all calls of one stage to one model."""
 
     keys: CallKeys
     provider: str
@@ -49,7 +49,7 @@ class Recipe:
     passes: Passes | None = None  # a model of this process: its calls are answered together
 
     def cost_bound(self, request: Request) -> float:
-        """The most one attempt can cost: no token is shorter than a byte of its text."""
+        """The most that one attempt can cost: no token is shorter than one byte."""
         price = self.price
         if not (price.prompt_per_million or price.completion_per_million):
             return 0.0
@@ -61,7 +61,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call that a stage wants: the recipe, the store key, and the call's own arguments."""
+    """One call of a stage: its recipe, its store key, and its own arguments."""
 
     recipe: Recipe
     key: bytes

@@ -1,4 +1,4 @@
-"""The file that `score_file` writes: its columns, the rows left out, and the summary."""
+"""The output of `score_file`: columns, omitted rows, and summary."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ BASE, TARGETS = "base_policy_logprob", "target_policy_logprobs"
 
 @dataclass(frozen=True)
 class ScoredFile:
-    """What was written.
+    """Summary of a scored file.
 
     Attributes
     ----------
     path : Path
         The file with one log-prob column per policy.
     rows, errors : int
-        Rows written, and rows left out because some policy could not score them.
+        Rows written, and rows omitted because some policy could not score them.
     reused : int
         Scores found in the store.
     command : str
@@ -57,7 +57,7 @@ class ScoredFile:
     errors_path: Path | None = None
 
     def text(self) -> str:
-        """A few lines for a person."""
+        """A summary of a few lines."""
         lines = [f"{self.rows} rows scored ({self.reused} scores from an earlier run): {self.path}"]
         if self.errors:
             listed = ", ".join(f"{reason} {n}" for reason, n in self.reasons.items())
@@ -78,7 +78,7 @@ def write_scored(
     out: Path,
     reused: int,
 ) -> ScoredFile:
-    """Write the rows that every policy could score, and list the others in a file of errors."""
+    """Write the rows that every policy could score; list the others in a file of errors."""
     kept, lost = [], []
     reasons: Counter[str] = Counter()
     for number in range(len(records)):
@@ -107,7 +107,7 @@ def write_scored(
 
 
 def _command(columns: Mapping[str, list[Any]], out: Path) -> str:
-    """The command that analyses the file, with the option that repeated prompts need."""
+    """The command that analyzes the file, with the option for repeated prompts if needed."""
     names = ("prompt_id", *SYNONYMS["prompt_id"], "prompt", *SYNONYMS["prompt"])
     ids = next((columns[name] for name in names if name in columns), [])
     numbered = any(name in columns for name in ("draw_idx", *SYNONYMS["draw_idx"]))
@@ -127,7 +127,7 @@ def _columns(
     own = list(dict.fromkeys(name for record in records for name in record))
     columns: dict[str, list[Any]] = {}
     for name in own:
-        # A log-prob the file came with is kept beside the one that replaces it.
+        # An existing log-prob column is kept beside the new one.
         shown = f"given_{name}" if name == BASE and base is not None else name
         columns[shown] = [records[i].get(name) for i in kept]
     for name, column in zip(names, answers, strict=True):

@@ -1,7 +1,7 @@
 """`score_file`: log-probs of logged responses under several policies, as columns of one file.
 
-What `cje score` does. Finished scores lie in a store beside the output, keyed by model, template,
-sampling and text, so that a run that is stopped, even by ``kill -9``, resumes where it was.
+The function behind `cje score`. Finished scores are kept in a store beside the output, keyed by
+model, template, sampling and text, so a stopped run (even by ``kill -9``) resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["score_file"]
 
 STAGE = "score"
 WINDOW = 20_000  # calls that are planned together
-REPLICATES = 20  # rows scored again in another batch, to measure the engine's own noise
+REPLICATES = 20  # rows scored again in another batch, to measure the engine's noise
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ def score_file(
     Parameters
     ----------
     source : path
-        Logged rows (.jsonl, .csv, .parquet): a context, a response and whatever else.
+        Logged rows (.jsonl, .csv, .parquet) with a context, a response and any further columns.
     policies : sequence of PolicyConfig or mapping
         With ``provider: transformers``, and distinct names.
     out : path
         The file to write: .parquet or .jsonl.
     logging : str, optional
-        Which policy wrote the responses. By default the one that the file's own `policy` column
-        names; the file's ``base_policy_logprob`` is kept where none of them did.
+        The policy that wrote the responses. By default, the one in the file's `policy` column; the
+        file's ``base_policy_logprob`` is kept if that is not one of `policies`.
     work_dir : path, optional
         The folder of the store; by default beside `out`.
 
@@ -113,7 +113,7 @@ def score_file(
 def _rows(
     records: Sequence[Mapping[str, Any]], where: str, context: str | None, response: str | None
 ) -> list[_Row]:
-    """What is scored of each record; a record without a text stops the run and is named."""
+    """Context and response of each record; a record without text is an error that names it."""
     names = {
         "prompt": context or _column(records[0], "prompt", where, "context_field"),
         "response": response or _column(records[0], "response", where, "response_field"),
@@ -151,7 +151,7 @@ def _column(record: Mapping[str, Any], role: str, where: str, argument: str) -> 
 def _logging_policy(
     records: Sequence[Mapping[str, Any]], names: Sequence[str], given: str | None, where: str
 ) -> str | None:
-    """The policy that wrote the responses; None where the file has its log-probs already."""
+    """The policy that wrote the responses; None if the file already has its log-probs."""
     if given is not None:
         if given not in names:
             raise CJEError("not one of the policies", value=given, hint=f"use {', '.join(names)}")
@@ -162,13 +162,13 @@ def _logging_policy(
     if all(record.get(BASE) is not None for record in records):
         return None
     raise CJEError(
-        "nothing says which policy wrote the logged responses", where=where,
+        "it is not known which policy wrote the logged responses", where=where,
         hint=f"add {option_hint('logging', 'NAME')} ({' or '.join(names)})",
     )  # fmt: skip
 
 
 class _Work:
-    """Calls, their keys, and what is known of them."""
+    """Calls, their keys, and the answers so far."""
 
     def __init__(
         self, store: CallStore, runners: Sequence[Any], rows: Sequence[_Row], reporter: Reporter
@@ -252,7 +252,7 @@ class _Work:
 def _windows(
     todo: Sequence[tuple[bytes, int, _Row, int]],
 ) -> Iterator[list[tuple[bytes, int, _Row, int]]]:
-    """Calls in lots that are planned together; all policies of a row are in one lot."""
+    """Calls in groups that are planned together; all policies of a row are in one group."""
     calls = iter(todo)
     while lot := list(islice(calls, WINDOW)):
         yield lot

@@ -1,4 +1,4 @@
-"""What a work folder holds, read beside a running run without disturbing it."""
+"""Status of a work folder; can be read while a run is using it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["RunStatus", "read_status"]
 
 @dataclass(frozen=True)
 class RunStatus:
-    """How far a run is."""
+    """Progress of a run."""
 
     running: bool
     stages: tuple[str, ...]  # finished, in order
@@ -33,7 +33,7 @@ class RunStatus:
         state = "running" if self.running else "finished" if self.finished else "not finished"
         lines = [
             f"state: {state}; {self.rows} rows, {self.errors} with an error",
-            f"stages done: {safe(', '.join(self.stages)) or 'none'}",
+            f"stages done: {safe('; '.join(self.stages)) or 'none'}",
             f"attempts so far: {self.calls}, cost {self.cost:.4f}",
         ]
         for t in self.totals:
@@ -50,7 +50,7 @@ class RunStatus:
 
 
 def read_status(work_dir: str | Path) -> RunStatus:
-    """The state of `work_dir`; a folder without a run is an error that says so."""
+    """The state of `work_dir`; a folder without a run is an error."""
     folder = Path(work_dir)
     if not (folder / "store.sqlite").is_file():
         raise CJEError("there is no run in this folder yet", where=str(folder))

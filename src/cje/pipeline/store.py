@@ -2,13 +2,13 @@
 
 Design
 ------
-* A call is a row under a key made from everything that matters to its answer (`CallKeys`), so a
-  key that is present is work that never has to be paid for again.
+* The key of a call contains everything that matters to its answer (`CallKeys`), so a call whose key
+  is present is never paid for again.
 * Write-ahead logging with ``synchronous=NORMAL``: a commit survives the death of the process,
-  however it dies. After a power cut the file is intact but the last fraction of a second may be
-  missing; ``durability: full`` in the configuration asks for an fsync at every commit instead.
-* Answers are committed in groups (`GroupCommit`). `put` returns only after its group is committed:
-  nothing is counted that is not on disk.
+  however it dies. After a power cut the file is intact, but the last fraction of a second may be
+  missing; ``durability: full`` in the configuration makes every commit call fsync.
+* Answers are committed in groups (`GroupCommit`). `put` returns only after its group is committed,
+  so only what is on disk is counted.
 * Recipes carry running totals (calls, tokens, money), updated in the same transaction, so a status
   or a budget check reads a handful of rows whatever the size of the run.
 
@@ -67,7 +67,7 @@ CREATE TABLE IF NOT EXISTS stages (
 
 @dataclass(frozen=True, slots=True)
 class RecipeTotals:
-    """What one recipe has used so far."""
+    """Usage of one recipe so far."""
 
     stage: str
     identity: dict[str, Any]
@@ -82,16 +82,16 @@ class RecipeTotals:
 class CallStore:
     """The calls of one work folder.
 
-    A store belongs to the thread that opened it, as its SQLite connection does; any other thread is
-    refused. Threads, like processes, open a store of their own on the same file: they may write at
-    the same time, and what several of them answer counts once.
+    A store belongs to the thread that opened it, like its SQLite connection; other threads are
+    refused. Each thread or process opens its own store on the same file: they may write at the same
+    time, and a call answered by several of them counts once.
 
     Parameters
     ----------
     path : Path
         The SQLite file; created when absent.
     durability : {"normal", "full"}
-        See the module's text.
+        See the module docstring.
     read_only : bool
         Open an existing file without writing (for ``cje status`` beside a running run).
     """
@@ -131,19 +131,19 @@ class CallStore:
         return self._connection
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        """The rows of a SELECT, or an error about the file."""
+        """Rows of a SELECT; raises an error about the file."""
         with disk_error(self.path.parent):
             return self._db.execute(statement, values).fetchall()
 
     def _change(self, statement: str, values: Sequence[Any] = ()) -> None:
-        """Make one change, committed at once."""
+        """Make and commit one change."""
         with disk_error(self.path.parent):
             self._db.execute(statement, values)
 
     # -- reading -----------------------------------------------------------------------------
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
-        """Answers of those `keys` that are finished."""
+        """Answers of the finished calls among `keys`."""
         found: dict[bytes, dict[str, Any]] = {}
         for part in _parts(keys):
             marks = ",".join("?" * len(part))
@@ -161,11 +161,11 @@ class CallStore:
         return value
 
     async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, dict[str, Any]]:
-        """`get_many` under the name that a store on another machine offers too."""
+        """`get_many`, under the name that a remote store also has."""
         return self.get_many(keys)
 
     def count_known(self, keys: Sequence[bytes]) -> int:
-        """How many of `keys` are finished (reads the index only)."""
+        """Number of finished calls among `keys` (reads only the index)."""
         return len(self._known(keys))
 
     def _known(self, keys: Sequence[bytes]) -> set[bytes]:
@@ -177,7 +177,7 @@ class CallStore:
         return found
 
     def all_keys(self) -> Iterable[tuple[bytes]]:
-        """Every finished key, as SQLite hands them out."""
+        """Every finished key, in the order of SQLite."""
         return self._rows("SELECT key FROM calls")
 
     def totals(self) -> list[RecipeTotals]:
@@ -217,26 +217,10 @@ class CallStore:
         )
         return [(str(stage), str(reason), int(n)) for stage, reason, n in rows]
 
-    def answering_models(self) -> list[tuple[str, str, str, int]]:
-        """Who answered: (stage, model asked for, model that answered, calls), recipe by recipe.
-
-        A store written before answering models were recorded has none.
-        """
-        if not self._rows("SELECT name FROM sqlite_master WHERE name = 'models'"):
-            return []
-        rows = self._rows(
-            "SELECT r.stage, r.identity, m.model, m.calls FROM models m JOIN recipes r"
-            " ON r.id = m.recipe ORDER BY r.id, m.calls DESC, m.model"
-        )
-        return [
-            (str(stage), str(self._object(identity).get("model", "")), str(model), int(n))
-            for stage, identity, model, n in rows
-        ]
-
     # -- writing -----------------------------------------------------------------------------
 
     def register(self, keys: CallKeys) -> None:
-        """Record a recipe, so that its calls can refer to it."""
+        """Record a recipe for its calls to refer to."""
         if keys.digest in self._recipes:
             return
         self._change(
@@ -247,19 +231,19 @@ class CallStore:
         self._recipes[keys.digest] = int(row[0])
 
     async def put(self, record: CallRecord) -> None:
-        """Queue `record` and return once its group is committed."""
+        """Queue `record` and return after its group is committed."""
         await self._groups.put(record)
 
     async def drain(self) -> None:
-        """Commit what is queued."""
+        """Commit the queue."""
         await self._groups.drain()
 
     async def commit(self, records: list[CallRecord]) -> None:
-        """`put_many` under the name that a store on another machine offers too."""
+        """`put_many`, under the name that a remote store also has."""
         self.put_many(records)
 
     def put_many(self, records: Sequence[CallRecord]) -> None:
-        """Commit `records` in one transaction, now."""
+        """Commit `records` in one transaction."""
         with disk_error(self.path.parent):
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -272,7 +256,7 @@ class CallStore:
                 raise
 
     def _write(self, records: Sequence[CallRecord]) -> None:
-        # Two workers may answer one call (the first died, or seemed to); it counts once.
+        # Two workers may answer one call (if the first seemed dead); it counts once.
         answered = {r.key: r for r in records if r.reason is None}
         known = self._known(list(answered))
         done = [r for key, r in answered.items() if key not in known]
@@ -281,7 +265,7 @@ class CallStore:
             "INSERT INTO calls (key, recipe, answer, attempts) VALUES (?, ?, ?, ?)",
             [(r.key, self._recipes[r.recipe], r.text, r.attempts) for r in done],
         )
-        # A call given up in an earlier run and answered now is no failure any more.
+        # A call given up in an earlier run and answered now is no longer a failure.
         self._db.executemany("DELETE FROM failures WHERE key = ?", [(r.key,) for r in done])
         if lost:
             self._db.executemany(
@@ -326,7 +310,7 @@ class CallStore:
     # -- chunks of stage output --------------------------------------------------------------
 
     def record_chunk(self, stage: str, name: str, facts: tuple[str, int, int, int, int]) -> None:
-        """Remember a chunk file that is complete on disk: (sha256, bytes, rows, errors, calls)."""
+        """Record a complete chunk file: (sha256, bytes, rows, errors, calls)."""
         self._change(
             "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)", (stage, name, *facts)
         )
@@ -343,25 +327,25 @@ class CallStore:
         return str(rows[0][0]), size, n_rows, errors, calls
 
     def record_stage(self, stage: str, fingerprint: str, n_chunks: int) -> None:
-        """Remember that a stage is complete, and in how many chunks."""
+        """Record a complete stage and its number of chunks."""
         self._change(
             "INSERT OR REPLACE INTO stages VALUES (?, ?, ?)", (stage, fingerprint, n_chunks)
         )
 
     def find_stage(self, stage: str, fingerprint: str) -> int | None:
-        """In how many chunks a stage was completed, or None."""
+        """Number of chunks of a complete stage, or None."""
         rows = self._rows(
             "SELECT chunks FROM stages WHERE stage = ? AND fingerprint = ?", (stage, fingerprint)
         )
         return self._number(rows[0][0], int) if rows else None
 
     def note(self, name: str) -> str | None:
-        """A short text kept under `name`."""
+        """The short text stored as `name`, or None."""
         rows = self._rows("SELECT value FROM meta WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 
     def write_note(self, name: str, text: str) -> None:
-        """Keep a short text."""
+        """Store a short text as `name`."""
         self._change("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
 
 
@@ -371,7 +355,7 @@ def _parts(keys: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
 
 def _open(path: Path, durability: str, read_only: bool) -> sqlite3.Connection:
     if read_only:
-        # As a URI of its own making: a folder may be called "run #3" or "50%".
+        # As an escaped URI: a folder may be called "run #3" or "50%".
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None
         )

@@ -1,4 +1,4 @@
-"""One small call to every model that a run will ask to write, to judge or to label.
+"""One small call to every model that a run will ask to write, judge or label.
 
 The calls go through the run's own engine and store: they are counted, and a resumed run does not
 make them again.
@@ -27,21 +27,21 @@ __all__ = ["NoStore", "Trial", "ask_all", "trials"]
 
 QUESTION, ANSWER = PROBE_CONTEXT, "Yes, I can help you with that. What do you need?"
 OTHER = "No."
-# Answers come within seconds, or the server is not ready for a run.
+# A server that does not answer within seconds is not ready for a run.
 _RETRIES = RetrySettings(max_attempts=3, max_refusals=5, base_seconds=0.2, max_seconds=1.0)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A call that shows whether a model can do its part.
+    """A call that tests whether a model can do its part.
 
     Attributes
     ----------
     what : str
-        Which part, for a line of the report.
+        The part, for the line of the report.
     request : Request
     close : callable
-        Gives the connections back.
+        Closes the connections.
     """
 
     what: str
@@ -50,7 +50,7 @@ class Trial:
 
 
 def trials(config: PipelineConfig) -> list[Trial]:
-    """The calls worth trying: judge, oracle, and every policy that will write."""
+    """The calls to try: judge, oracle, and every policy that will write."""
     asked = [("the judge", at, judge) for at, judge in config.judge_places()]
     oracle = config.oracle_config
     if oracle is not None and oracle.judge is not None and oracle.source == "model":
@@ -106,7 +106,7 @@ def _request(
 
 
 class NoStore:
-    """A store for `cje validate`: it keeps nothing, since nothing is to be written."""
+    """A store for `cje validate` that keeps nothing, because that command writes nothing."""
 
     def register(self, keys: CallKeys) -> None: ...
 
@@ -126,16 +126,16 @@ class NoStore:
 async def ask_all(
     made: Sequence[Trial], config: PipelineConfig, store: Any
 ) -> list[Outcome | Exception]:
-    """How each trial ended, all of them under way together.
+    """Make all trials concurrently, and return how each ended.
 
-    One unusable answer may be chance: the question is then asked once more.
+    An unusable answer may be chance, so the question is then asked once more.
     """
     calls, cost = store.spent()
     budget = Budget(config.budget.max_calls, config.budget.max_cost, calls=calls, cost=cost)
     limits = gate_settings(config)
 
     async def one(trial: Trial) -> Outcome:
-        # An engine of its own: one model that fails must not end the trial of another.
+        # One engine per trial: a failure of one model must not end the trial of another.
         engine = CallEngine(store, limits=limits, retry=lambda _: _RETRIES, budget=budget)
         store.register(trial.request.recipe.keys)
         try:

@@ -1,6 +1,6 @@
-"""What a run still has to do, counted before it is done: planned work minus recorded work.
+"""The remaining work of a run: planned calls minus recorded calls.
 
-A stage whose input is complete is counted exactly: its rows' keys are looked up in the store. A
+A stage with complete input is counted exactly, by looking up the keys of its rows in the store. A
 stage whose input does not exist yet is counted from the number of rows, and marked as estimated.
 """
 
@@ -23,9 +23,9 @@ from cje.pipeline.trials import trials
 
 __all__ = ["RunPlan", "StagePlan", "make_plan"]
 
-CHARACTERS_PER_TOKEN = 4.0  # a usual figure for English; replaced by measured means once there are
+CHARACTERS_PER_TOKEN = 4.0  # typical for English; replaced by measured means when available
 TEMPLATE_TOKENS = 150.0
-_SLICES = {"oracle": "oracle_slice", "pair_oracle": "pair_slice"}  # what the labels are drawn by
+_SLICES = {"oracle": "oracle_slice", "pair_oracle": "pair_slice"}  # the labels are drawn by these
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RunPlan:
 
     @property
     def cost(self) -> float:
-        """Expected money for the calls still to make."""
+        """Expected cost of the calls still to make."""
         return sum(stage.cost for stage in self.stages)
 
     def text(self) -> str:
@@ -81,7 +81,7 @@ class RunPlan:
 
 
 def make_plan(config: PipelineConfig, store: CallStore | None = None) -> RunPlan:
-    """Count the calls a run makes and has made. Nothing is written and no model is called."""
+    """Count planned and finished calls of a run, without writing or calling a model."""
     return _Planner(config, store).plan()
 
 
@@ -99,7 +99,7 @@ class _Planner:
         return replace(plan, stages=(*self._checks(), *plan.stages))
 
     def _checks(self) -> Iterator[StagePlan]:
-        """One call to each model that writes, judges or labels, before anything else."""
+        """The trial calls: one to each model that writes, judges or labels."""
         made = trials(self._config)
         if not made:
             return
@@ -125,7 +125,7 @@ class _Planner:
         return RunPlan(rows, (*plans, *self._fresh_draws()))
 
     def _plan_direct(self) -> RunPlan:
-        """Every policy writes, is judged, and is labelled on a slice."""
+        """Plan of a direct run: every policy writes, is judged, and is labelled on a slice."""
         plans: list[StagePlan] = []
         rows = 0
         for index, policy in enumerate(self._config.policies):
@@ -139,7 +139,7 @@ class _Planner:
         return RunPlan(rows, tuple(plans))
 
     def _plan_pairwise(self) -> RunPlan:
-        """Every policy writes; pairs are compared, and labelled on a slice."""
+        """Plan of a pairwise run: every policy writes; pairs are compared; a slice is labelled."""
         plans: list[StagePlan] = []
         written: dict[str, RowStream | None] = {}
         rows = 0
@@ -181,7 +181,7 @@ class _Planner:
         return plans
 
     def _fresh_draws(self) -> Iterator[StagePlan]:
-        """Each target's own responses: written, then judged."""
+        """Plan of each target's own responses: written, then judged."""
         if self._config.fresh_draws is None:
             return
         for policy in self._config.target_policies:
@@ -217,7 +217,7 @@ class _Planner:
         return None if chunks is None else RowStream(self._work_dir, "dataset", chunks)
 
     def _slice(self, rows: RowStream | None, stage: str) -> RowStream | None:
-        """The drawn oracle slice, where it is complete."""
+        """The drawn oracle slice, if it is complete."""
         if rows is None or self._store is None:
             return None
         name = slice_fingerprint(self._config, rows)
@@ -234,7 +234,7 @@ class _Planner:
     def _count(
         self, stage: CallStage, rows: RowStream | None, n_rows: int
     ) -> tuple[int, int, RowStream | None]:
-        """(calls, calls done, the stage's output where it is complete)."""
+        """(calls, finished calls, the stage's output if it is complete)."""
         if rows is None or self._store is None:
             return stage.expected_calls(n_rows), 0, None
         calls = done = 0
@@ -255,7 +255,7 @@ class _Planner:
         return calls, done, self._complete(stage.name, chunks)
 
     def _priced(self, stage: CallStage, calls: int, done: int, exact: bool) -> StagePlan:
-        """Tokens and money of what is left: measured means where calls were made, else a guess."""
+        """Tokens and cost of the remaining calls, from measured means (at first: a guess)."""
         todo = calls - done
         n = max(1, len(stage.recipes))
         tokens_in = tokens_out = cost = 0.0

@@ -1,4 +1,4 @@
-"""Read YAML into a pydantic model; complaints name the line and the nearest valid name."""
+"""Read YAML into a pydantic model; errors name the line and the nearest valid name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_NODES = 100_000  # of a configuration with its aliases written out
 
 
 def load_yaml(path: str | Path, model: type[M]) -> M:
-    """The file at `path` as a `model`, or a `CJEError` that says what is wrong and where."""
+    """The file at `path` as a `model`; raise a `CJEError` with the fault and its line."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def key_lines(path: str | Path) -> dict[str, int]:
 
 
 def parse_yaml(text: str, model: type[M], *, name: str = "config") -> M:
-    """`load_yaml` for text already in memory; `name` stands for the file in messages."""
+    """`load_yaml` for text in memory; messages call the file `name`."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         _refuse_expansion(node, name)
@@ -61,14 +61,14 @@ def parse_yaml(text: str, model: type[M], *, name: str = "config") -> M:
 
 
 def _refuse_expansion(root: yaml.Node | None, name: str) -> None:
-    """Raise where anchors repeat one another: a few lines may stand for billions of values."""
+    """Raise if nested anchors and aliases expand to too many values."""
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
         known = sizes.get(id(node))
         if known is not None:
             return known
-        sizes[id(node)] = _MAX_NODES + 1  # what an anchor that contains itself finds
+        sizes[id(node)] = _MAX_NODES + 1  # raised for an anchor that contains itself
         children: list[yaml.Node] = []
         if isinstance(node, yaml.MappingNode):
             children = [child for pair in node.value for child in pair]
@@ -86,7 +86,7 @@ def _refuse_expansion(root: yaml.Node | None, name: str) -> None:
 
 
 def _lines(node: yaml.Node | None, place: Place, name: str) -> Iterator[tuple[Place, int]]:
-    """(place, line) of every key and item; a key given twice is an error, not a silent choice."""
+    """(place, line) of every key and item; a key given twice is an error."""
     if node is None:
         return
     yield place, node.start_mark.line + 1
@@ -109,15 +109,15 @@ def _lines(node: yaml.Node | None, place: Place, name: str) -> Iterator[tuple[Pl
 def _explain(
     error: ValidationError, model: type[BaseModel], lines: Mapping[Place, int], name: str
 ) -> CJEError:
-    """The first complaint (by line) in full; the others in one line each."""
+    """The first fault (by line) in full, and the others in one line each."""
     items = error.errors()
     places = [tuple(item["loc"]) for item in items]
-    # A list whose items are wrong is also reported as too short; the items say why.
+    # A list with wrong items is also reported as too short; the items are the cause.
     inner = [
         item for item, place in zip(items, places, strict=True)
         if not any(other != place and other[: len(place)] == place for other in places)
     ]  # fmt: skip
-    # A misspelt key is also a missing one: the misspelling comes first.
+    # A misspelt key is also a missing key; the misspelling is reported first.
     found = sorted(
         ((_line(tuple(item["loc"]), lines), item) for item in inner),
         key=lambda pair: (pair[1]["type"] == "missing", pair[0]),
@@ -132,7 +132,7 @@ def _explain(
 
 
 def _keep_to_yourself(item: Any) -> bool:
-    """Whether a complaint must not repeat the value: it says nothing, or it may hold a key."""
+    """Whether a message must not repeat the value: it is uninformative, or may hold a key."""
     private = {"base_url", "api_key_env", "extra_body"}
     whole_section = isinstance(item["input"], Mapping)
     return (
@@ -145,7 +145,7 @@ def _keep_to_yourself(item: Any) -> bool:
 
 def _line(place: Place, lines: Mapping[Place, int]) -> int:
     while place and place not in lines:
-        place = place[:-1]  # the missing key's section, or the union's common part
+        place = place[:-1]  # the section of the missing key, or the common part of a union
     return lines.get(place, 1)
 
 

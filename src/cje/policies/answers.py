@@ -1,4 +1,4 @@
-"""What a policy returns: a generated response, and the log-prob of a given one."""
+"""The answers of a policy: a generated response, and the log-prob of a given one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cje.models import JSON, BadOutputError, Usage
 
 __all__ = ["Boundary", "Ending", "Generation", "LogProb"]
 
-#: How a response ended, and so what its score must include (see `Generation`).
+#: How a response ended, which determines what its score includes (see `Generation`).
 Ending = Literal["eos", "given", "text", "open", "unknown"]
 Boundary = Literal["token_ids", "offsets", "prefix", "inside_token", "exact"]
 
@@ -27,15 +27,15 @@ class Generation:
     finish_reason : str
         ``"stop"``, ``"length"``, ``"refusal"``, or the server's own word.
     token_ids : tuple of int or None
-        The sampled tokens, where the server tells.
+        The sampled tokens, if the server reports them.
     logprob : float or None
-        Sum of the tokens' log-probs as the server reported them while generating.
+        Sum of the tokens' log-probs that the server reported while generating.
     logprob_has_eos : bool
-        Whether `logprob` contains what ended the response (its end token, or a stop string).
+        Whether `logprob` includes the end of the response (its end token, or a stop string).
     ending : {"eos", "given", "text", "open", "unknown"}
         ``eos``: the configured end-of-sequence token. ``given``: an end token that `token_ids`
         holds as its last. ``text``: the stop string `end_text`. ``open``: nothing, it was cut off.
-        ``unknown``: the server stopped and does not say why, so the event has no known probability.
+        ``unknown``: the server stopped without a reason, so the event has no known probability.
     end_text : str or None
         The stop string that ended the response.
     """
@@ -52,7 +52,7 @@ class Generation:
 
     @property
     def complete(self) -> bool:
-        """Whether the model ended the response itself (its end is then part of the event)."""
+        """Whether the model ended the response itself, which makes the end part of the event."""
         return self.ending not in ("open", "unknown")
 
     def to_json(self) -> dict[str, JSON]:
@@ -86,21 +86,21 @@ class Generation:
 
 @dataclass(frozen=True)
 class LogProb:
-    """log p(response | context): always finite and not positive, or it does not exist.
+    """log p(response | context): finite and not positive, checked on creation.
 
     Attributes
     ----------
     value : float
         The sum over the response's tokens.
     n_tokens : int
-        How many tokens were summed (with EOS where it belongs to the event).
+        Number of summed tokens (with EOS if it belongs to the event).
     boundary : str
         How the response's first token was found: from logged ``token_ids``, by character
         ``offsets``, by token ``prefix``; ``inside_token`` when a token spans the boundary and the
         sum starts at that token; ``exact`` for a model in this process.
     end : float or None
-        The part of `value` that belongs to the end of the response (EOS), where it is known. Some
-        servers leave it out of the log-probs that they give while writing.
+        The part of `value` that belongs to the end of the response (EOS), if known. Some servers
+        omit it from the log-probs that they report while writing.
     """
 
     value: float

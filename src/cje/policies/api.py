@@ -32,7 +32,7 @@ class APIPolicyRunner:
 
     Scoring renders the whole conversation, sends prompt and response to the server as input, and
     sums the log-probs of the response's tokens. The first call probes which of the known forms
-    this server understands; an answer that is not a proper log-prob raises `BadOutputError`.
+    the server supports; an answer that is not a proper log-prob raises `BadOutputError`.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class APIPolicyRunner:
         return await self._generation(await self.acomplete(context, seed=seed))
 
     async def acomplete(self, context: str, **changes: JSON) -> Completion:
-        """One generation with this policy's sampling parameters, `changes` replacing some."""
+        """One generation with this policy's sampling parameters, some replaced by `changes`."""
         config = self.config
         parameters: dict[str, JSON] = {
             "temperature": config.temperature,
@@ -81,7 +81,7 @@ class APIPolicyRunner:
         return answer
 
     async def _generation(self, answer: Completion) -> Generation:
-        """Text and log-prob of an answer; a log-prob the server got wrong is left out, not used."""
+        """Text and log-prob of an answer; an invalid log-prob is left out."""
         values, eos = answer.logprobs, self.config.eos_text
         total = None
         if values and all(SENTINEL < v <= ROUNDING for v in values):
@@ -91,7 +91,7 @@ class APIPolicyRunner:
         if written and eos and text.endswith(eos):
             text = text[: -len(eos)]
         ending, end_text = await self._ending(answer)
-        # Where the ids hold the end and there is one log-prob per id, the sum holds it too.
+        # If the ids include the end and there is one log-prob per id, the sum includes the end.
         ids = answer.token_ids
         counted = ids is not None and len(values or ()) == len(ids)
         if counted and ids and ending == "eos" and eos:
@@ -112,7 +112,7 @@ class APIPolicyRunner:
         )
 
     async def _ending(self, answer: Completion) -> tuple[Ending, str | None]:
-        """What ended a generation: a finish reason of "stop" alone does not say."""
+        """What ended a generation; the finish reason "stop" alone does not tell."""
         if answer.finish_reason != "stop":
             return "open", None
         if isinstance(answer.stop_reason, str):
@@ -121,7 +121,7 @@ class APIPolicyRunner:
         if answer.stop_reason is not None:  # another end token than the usual one
             return ("given" if ids and ids[-1] == answer.stop_reason else "unknown"), None
         if "stop" in (self.config.extra_body or {}) and self.provider != "vllm":
-            return "unknown", None  # a stop string, or the end: this server does not say which
+            return "unknown", None  # the server does not report whether a stop string ended it
         if ids and eos:
             end = await self.scorer.tokenizer.ids(eos, specials=False)
             if end is not None and list(ids[-len(end) :]) != end and self.provider == "vllm":
@@ -145,16 +145,16 @@ class APIPolicyRunner:
         Parameters
         ----------
         token_ids : sequence of int, optional
-            The sampled tokens, scored themselves where the server can.
+            The sampled tokens, which are scored directly if the server supports it.
         complete : bool
             Whether the model ended the response itself; its end is then part of the event.
         ending, end_text : optional
-            How it ended (`Generation`); by default as `complete` says.
+            How it ended (`Generation`); by default according to `complete`.
 
         Raises
         ------
         FatalError
-            If the server cannot score a given text, or not the distribution it samples from.
+            If the server cannot score a given text, or cannot score the distribution it samples.
         BadOutputError
             If this response cannot be scored.
         """
@@ -211,7 +211,7 @@ class APIPolicyRunner:
         )
 
     async def aprobe(self) -> Capability:
-        """Find out, once, how this server scores a given text."""
+        """Find out how this server scores a given text; the result is kept."""
         if self._capability is None:
             if self.config.scoring is not None:
                 self._capability = await sampling_effect(
@@ -226,13 +226,13 @@ class APIPolicyRunner:
         return self._capability
 
     async def _probe_once(self) -> Capability:
-        """Rows that start together share one probe, and one failure."""
+        """Concurrent rows share one probe, and one failure."""
         if self._probing is None or self._probing.get_loop() is not asyncio.get_running_loop():
             self._probing = asyncio.ensure_future(probe(self))
         try:
             return await asyncio.shield(self._probing)
         except ModelCallError:
-            self._probing = None  # a server that was down may be up at the next attempt
+            self._probing = None  # a server that is down may be up at the next attempt
             raise
 
     def identity(self) -> dict[str, JSON]:

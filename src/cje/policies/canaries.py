@@ -1,8 +1,8 @@
 """Checks on log-probs before any estimate: pure functions, arrays in, a `Finding` out.
 
-Each returns None where nothing is wrong. They exist because the classic failure is silent: with
-the teacher-forcing step forgotten, every log-ratio is 0, every weight 1, and each target policy
-"equals" the logging policy.
+Each returns None if nothing is wrong. They detect a failure without symptoms: without teacher
+forcing, every log-ratio is 0, every weight is 1, and each target policy seems to equal the logging
+policy.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def generated_vs_rescored_canary(
     *,
     per_token: float = GENERATED_VS_RESCORED["per_token"],
 ) -> Finding | None:
-    """Log-probs given while writing must agree with those given while reading the same text."""
+    """Log-probs reported while writing must agree with those of scoring the same text."""
     a, b = _finite("generated", generated, 1), _finite("rescored", rescored, 1)
     count = np.maximum(_finite("n_tokens", n_tokens, 1), 1.0)
     _same_rows(generated=a, rescored=b, n_tokens=count)
@@ -107,7 +107,7 @@ def _severity(refuse: bool) -> Severity:
 def replicate_noise_canary(
     replicates: ArrayLike, *, max_sd: float = REPLICATE_NOISE["sd"]
 ) -> Finding | None:
-    """Scoring one response several times should give one number.
+    """Scoring one response several times should give the same number.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ def scoring_noise_canary(
 ) -> Finding | None:
     r"""Numerical noise must be small against the spread of the log-ratios.
 
-    A log-prob with noise of variance s^2 gives a log-ratio noise of variance 2 s^2, and weights
-    that are multiplied by a factor with the mean exp(s^2).
+    A log-prob with noise of variance s^2 gives a log-ratio with noise of variance 2 s^2, and
+    multiplies the weights by a factor with mean exp(s^2).
 
     Parameters
     ----------
@@ -161,12 +161,12 @@ def scoring_noise_canary(
 
 
 def inside_token_canary(inside: ArrayLike) -> Finding | None:
-    """Responses whose score starts inside the prompt are counted: no one should learn it later.
+    """Count the responses whose score starts inside the prompt.
 
     Parameters
     ----------
     inside : array (n,)
-        How many of a row's scores start at a token that holds the end of the prompt too.
+        Number of a row's scores that start at a token that also holds the end of the prompt.
     """
     counts = _finite("inside", inside, 1)
     rows = int((counts > 0).sum())
@@ -181,7 +181,7 @@ def identical_weights_canary(
     names: Sequence[str],
     same_as_logging: Sequence[bool],
 ) -> list[Finding]:
-    """All weights identical means the scoring step was skipped, unless it is an A/A check.
+    """Identical weights mean that the scoring step was skipped, unless it is an A/A check.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def identical_weights_canary(
     if not sized or isinstance(names, str) or len(same_as_logging) != len(names):
         raise CJEError("names and same_as_logging must be lists of one length", value=names)
     if matrix.shape != (len(base), len(names)):
-        raise CJEError("targets must have one row a response and one column a policy")
+        raise CJEError("targets must have one row per response and one column per policy")
     findings = []
     for k, (name, same) in enumerate(zip(names, same_as_logging, strict=True)):
         ratio = matrix[:, k] - base

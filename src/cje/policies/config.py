@@ -1,4 +1,4 @@
-"""What describes a policy: one validated record, the same for logging and target policies."""
+"""`PolicyConfig`: the validated configuration of a logging or target policy."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from cje.terminal import safe
 __all__ = ["ANY_CONTROL_TEXT", "UNTRUNCATED", "PolicyConfig", "ScoringForm", "render_prompt"]
 
 ScoringForm = Literal["echo0", "echo1", "prompt_logprobs", "sglang", "tgi", "llama_server"]
-#: End-of-turn text of the templates we ship: what a complete response is followed by.
+#: End-of-turn text of the shipped templates, which follows a complete response.
 _TEMPLATE_EOS = {"raw": None, "chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
 
 
-#: What servers cut from the distribution by themselves, switched off: llama.cpp keeps 40 tokens and
+#: Switches off the servers' default cuts of the distribution: llama.cpp keeps 40 tokens and
 #: drops unlikely ones, vLLM and SGLang take the model's own `generation_config.json`.
 UNTRUNCATED: Mapping[str, Mapping[str, Any]] = {
     "vllm": {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
@@ -31,7 +31,7 @@ UNTRUNCATED: Mapping[str, Mapping[str, Any]] = {
     "llama-cpp": {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
     "llama-server": {"top_k": 0, "min_p": 0.0, "typical_p": 1.0, "repeat_penalty": 1.0},
 }
-# Settings of `extra_body` that change what is sampled and not what is scored.
+# Settings of `extra_body` that change the sampled but not the scored distribution.
 _DISTORTING = (
     "top_k", "min_p", "typical_p", "top_n_sigma", "xtc_probability", "dry_multiplier", "mirostat",
     "mirostat_mode", "repetition_penalty", "repeat_penalty", "frequency_penalty",
@@ -43,16 +43,16 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "top_k": (0, -1), "typical_p": (1,), "repetition_penalty": (1,), "repeat_penalty": (1,),
 }  # fmt: skip
 
-#: How the templates we ship write control tokens.
+#: Control tokens of the shipped templates.
 _CONTROL = re.compile(r"<\|[A-Za-z0-9_]+\|>")
 
 
-#: How common templates write control tokens, whatever the policy's own template.
+#: Control tokens of common templates, for any template of the policy.
 ANY_CONTROL_TEXT = r"<\|[A-Za-z0-9_]+\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>"
 
 
 class PolicyConfig(EndpointConfig):
-    """A policy: which model, how it samples, how its prompt is rendered, how it is scored.
+    """The configuration of a policy: model, sampling, rendering of the prompt, and scoring.
 
     Attributes
     ----------
@@ -65,11 +65,11 @@ class PolicyConfig(EndpointConfig):
         uses `template`, and the probe compares the two.
     eos : str or None
         The text of the end-of-sequence token. A complete response is scored with it; ``None``
-        scores the response's own tokens only. It must be the same for logging and target.
+        scores only the response's own tokens. It must be the same for logging and target.
     bos : bool or None
-        Whether the server should put BOS before the prompt (``None``: as it does by itself).
+        Whether the server should put BOS before the prompt (``None``: the server's default).
     boundary : {"token_start", "refuse"}
-        What to do when one token spans the end of the prompt and the start of the response.
+        What to do if one token spans the end of the prompt and the start of the response.
     scoring : str or None
         The scoring form; ``None`` finds one with a probe.
     """
@@ -114,18 +114,18 @@ class PolicyConfig(EndpointConfig):
 
     @property
     def eos_text(self) -> str | None:
-        """The end-of-sequence text; ``auto`` takes it from a template we ship."""
+        """The end-of-sequence text; ``auto`` takes it from a shipped template."""
         return _TEMPLATE_EOS.get(self.template) if self.eos == "auto" else self.eos
 
     def control_text_in(self, response: str) -> str | None:
-        """The first control token that `response` spells out, where this template has such."""
+        """The first control token that `response` spells out, if this template has any."""
         if self.eos_text and self.eos_text in response:
             return self.eos_text
         found = _CONTROL.search(response) if self.template in ("chatml", "llama3") else None
         return None if found is None else found[0]
 
     def distorting_settings(self) -> list[str]:
-        """Settings of `extra_body` that make the sampled distribution another than the scored."""
+        """Settings of `extra_body` that make the sampled and scored distributions differ."""
         return [
             f"{name} {value!r}"
             for name, value in (self.extra_body or {}).items()
@@ -133,7 +133,7 @@ class PolicyConfig(EndpointConfig):
         ]
 
     def same_distribution(self, other: PolicyConfig) -> bool:
-        """Whether two configs describe the same policy (an A/A check), whatever their names."""
+        """Whether two configs describe the same policy (an A/A check), ignoring names."""
         aside = {"name", "timeout", "api_key_env"}
         return self.model_dump(exclude=aside) == other.model_dump(exclude=aside)
 
@@ -151,7 +151,7 @@ def _compiled(template: str) -> Any:
     else:
         try:
             text = Path(template).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:  # no file, or no text
+        except (OSError, ValueError) as error:  # not a file, or not text
             raise CJEError(
                 "no such prompt template", value=template,
                 hint=f"use one of {', '.join(_TEMPLATE_EOS)}, a file, or Jinja text",
@@ -164,7 +164,7 @@ def _compiled(template: str) -> Any:
 
 
 def render_prompt(config: PolicyConfig, context: str) -> str:
-    """The exact text the model continues. Context and system prompt are data, not template."""
+    """The exact text that the model continues. Context and system prompt are data."""
     from jinja2 import TemplateError
 
     try:
@@ -174,7 +174,7 @@ def render_prompt(config: PolicyConfig, context: str) -> str:
             "the prompt template cannot be rendered", where=config.name, hint=str(error)
         ) from error
     if not text:
-        raise BadOutputError(  # one row's context, not the configuration
+        raise BadOutputError(  # caused by the context of one row, not by the configuration
             "the rendered prompt is empty, so the response's first token would have no log-prob",
             reason="empty_prompt",
             where=config.name,

@@ -1,4 +1,4 @@
-"""What exactly is scored: the rules on endings, control tokens and boundaries, for every engine."""
+"""The scored event: rules on endings, control tokens and boundaries, for every engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Event", "refuse_control_text", "refuse_inside_token", "scored_event"
 
 @dataclass(frozen=True)
 class Event:
-    """How a response ended, as its score must count it.
+    """The end of a response as part of the scored event.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Event:
     end : str
         The text that ends the response and belongs to the event (``""``: none).
     by_ids : bool
-        Whether logged token ids hold the whole event.
+        Whether logged token ids contain the whole event.
     """
 
     ending: Ending
@@ -45,7 +45,7 @@ def scored_event(
     Raises
     ------
     BadOutputError
-        If nobody can say what ended the response (``unknown_end``).
+        If it is unknown what ended the response (``unknown_end``).
     """
     ending = ending or ("eos" if complete else "open")
     if ending == "unknown":
@@ -56,7 +56,7 @@ def scored_event(
         )  # fmt: skip
     if ending == "given" and token_ids is None:
         raise BadOutputError(
-            "the response ends with a token that only its ids hold", reason="unknown_end"
+            "the response ends with a token that only its ids contain", reason="unknown_end"
         )
     end = {"eos": eos_text, "text": end_text}.get(ending) or ""
     return Event(ending, end, token_ids is not None and ending != "text")
@@ -75,7 +75,7 @@ def refuse_control_text(config: PolicyConfig, response: str, more: Sequence[str]
 
 
 def refuse_inside_token(config: PolicyConfig, span: Span) -> None:
-    """Refuse a token that spans prompt and response, where the configuration says so."""
+    """Refuse a token that spans prompt and response, if so configured."""
     if span.boundary == "inside_token" and config.boundary == "refuse":
         raise BadOutputError(
             "one token holds the end of the prompt and the start of the response",

@@ -1,9 +1,9 @@
-"""Scores on llama.cpp's ``llama-server``, which reports log-probs only of what it writes.
+"""Scores from llama.cpp's ``llama-server``, which reports log-probs only of what it writes.
 
-The model is made to write the response: a grammar that allows one given token at a time. The server
+A grammar that allows one given token at a time makes the model write the response. The server
 reports the probability of each token before grammar and bias apply, so the numbers are the model's
-own. A token that is only part of a character can neither stand in a grammar nor is it ever
-reported: its log-prob is read from the list of likely tokens at its place.
+own. A token that is only part of a character can be neither in a grammar nor in a report: its
+log-prob is read from the list of likely tokens at its place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cje.policies.scored_tokens import ScoredToken
 __all__ = ["ForcedWriting"]
 
 _BIAS = 1e4
-_LISTS = (1000, 400_000)  # the longer one holds every vocabulary
+_LISTS = (1000, 400_000)  # the longer list covers every vocabulary
 
 
 class ForcedWriting:
@@ -36,13 +36,13 @@ class ForcedWriting:
     async def score(
         self, before: Sequence[int], wanted: Sequence[int], *, ends: bool
     ) -> tuple[list[ScoredToken], dict[str, JSON]]:
-        """`wanted` after `before`, with log-probs, and the answers' tokens counted together.
+        """Score `wanted` after `before`; the token counts of all answers are added.
 
         Parameters
         ----------
         ends : bool
-            Whether the last id is an end token. It cannot stand in a grammar: after the last other
-            token the model may only end, and a bias chooses which of several end tokens.
+            Whether the last id is an end token. A grammar cannot contain it: after the last other
+            token the model may only end, and a bias selects one of several end tokens.
         """
         end = wanted[-1] if ends else None
         inside = wanted[:-1] if ends else wanted
@@ -64,7 +64,7 @@ class ForcedWriting:
     def _calls(
         self, inside: Sequence[int], end: int | None
     ) -> Iterator[tuple[list[int], int | None]]:
-        """What each call asks for; the end belongs to the last one, where that can hold it."""
+        """The ids of each call; the end belongs to the last call, if that can contain it."""
         runs = list(self._runs(inside))
         for run in runs[:-1]:
             yield run, None
@@ -75,7 +75,7 @@ class ForcedWriting:
             yield runs[-1], end
 
     def _runs(self, ids: Sequence[int]) -> Iterator[list[int]]:
-        """Ids in groups for one call each: tokens of whole characters together, others alone."""
+        """Groups of ids, one call each: tokens of whole characters together, others alone."""
         run: list[int] = []
         for token in ids:
             if self._part_of_character[token]:
@@ -89,14 +89,14 @@ class ForcedWriting:
             yield run
 
     async def _is_part(self, token: int) -> bool:
-        """Whether a token's text is not a text: bytes of a character."""
+        """Whether a token is only some bytes of a character."""
         answer = await self._client.post("//detokenize", {"tokens": [token]}, billed=False)
         return "\ufffd" in str(answer.get("content"))
 
     async def _write(
         self, before: Sequence[int], run: Sequence[int], end: int | None
     ) -> tuple[list[ScoredToken], Mapping[str, JSON]]:
-        """A run of tokens and perhaps the end, held to by a grammar and a bias."""
+        """Write a run of tokens, and perhaps the end, forced by a grammar and a bias."""
         grammar = "root ::= " + (" ".join(f"<[{i}]>" for i in run) or '""')
         bias = [] if end is None else [[end, _BIAS]]
         wanted = [*run] if end is None else [*run, end]
@@ -106,7 +106,7 @@ class ForcedWriting:
         got = [_token(entry) for entry in _entries(answer)]
         if [token.id for token in got] != wanted:
             raise BadOutputError(
-                f"the server wrote other tokens than the {len(wanted)} it was held to (is the "
+                f"the server wrote other tokens than the {len(wanted)} asked for (is the "
                 "configured eos an end token of this model?)",
                 reason="length_mismatch",
             )
@@ -115,14 +115,13 @@ class ForcedWriting:
     async def _likely(
         self, before: Sequence[int], token: int
     ) -> tuple[list[ScoredToken], Mapping[str, JSON]]:
-        """One token, found in the list of likely tokens: first the short one, then the whole."""
+        """One token from the list of likely tokens: first the short list, then the whole."""
         if self._whole is None:
             said = await self._client.post("//tokenize", {"content": "x"}, billed=False)
             self._whole = [[i, _BIAS] for i in (said.get("tokens") or [])[:1]]
         for most in _LISTS:
-            answer = await self._complete(
-                before, n_predict=1, n_probs=most, logit_bias=self._whole
-            )  # what it writes must be whole, or nothing is reported
+            # The bias makes it write a whole character: of a part, nothing is reported.
+            answer = await self._complete(before, n_predict=1, n_probs=most, logit_bias=self._whole)
             for entry in (e for each in _entries(answer) for e in each.get("top_logprobs") or ()):
                 if entry.get("id") == token:
                     return [_token(entry)], answer

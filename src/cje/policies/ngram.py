@@ -22,7 +22,7 @@ __all__ = ["NgramPolicy", "read_corpus"]
 class NgramPolicy:
     """A word n-gram model as a policy: sampled and scored exactly, EOS included.
 
-    A response ends with EOS, or is cut at `max_tokens`; a cut response has no EOS term. The
+    A response ends with EOS or is cut at `max_tokens`; a cut response has no EOS term. The
     probabilities of all possible responses therefore sum to one (`distribution`).
 
     Parameters
@@ -30,7 +30,7 @@ class NgramPolicy:
     model : NgramModel, optional
         Default: order 3 on the embedded corpus.
     temperature, top_p : float
-        The sampling distribution; it is what `log_prob` scores.
+        The sampling distribution, which `log_prob` scores.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class NgramPolicy:
         ending: Ending | None = None,
         end_text: str | None = None,
     ) -> LogProb:
-        """log p(response | context), exactly; only an ending by EOS is part of the event."""
+        """Exact log p(response | context); only an ending by EOS is part of the event."""
         complete = complete if ending is None else ending == "eos"
         ids = self.model.encode(response) if token_ids is None else list(token_ids)
         return self._score(context, ids, response, complete)
@@ -107,7 +107,7 @@ class NgramPolicy:
         )
 
     def log_prob(self, context: str, response: str) -> float:
-        """log p(response | context); a response of `max_tokens` tokens was cut, and has no EOS."""
+        """log p(response | context); a response of `max_tokens` tokens is cut and has no EOS."""
         return self._score(context, self.model.encode(response), response, True).value
 
     def _score(self, context: str, ids: list[int], response: str, complete: bool) -> LogProb:
@@ -123,7 +123,7 @@ class NgramPolicy:
                 reason="too_long", raw=response,
             )  # fmt: skip
         prompt = self.model.encode(context)
-        # At max_tokens the policy stops without EOS, whoever wrote the response.
+        # At max_tokens the policy stops without EOS, for responses of any origin.
         scored = [*ids, EOS_ID] if complete and len(ids) < self.max_tokens else ids
         total = math.fsum(
             self._next(self.model.history(prompt + scored[:at]))[token]
@@ -174,7 +174,7 @@ class NgramPolicy:
         return texts, np.array(logs + open_logs)
 
     def sample(self, context: str, n: int, *, seed: int) -> list[str]:
-        """`n` independent responses, drawn together: rows with one history share one draw table."""
+        """`n` independent responses, drawn together; rows with the same history share a table."""
         rng = check_seed(seed)
         prompt = self.model.encode(context)
         tokens = np.full((n, self.max_tokens), EOS_ID, dtype=np.int64)
@@ -195,7 +195,7 @@ class NgramPolicy:
     def _groups(
         self, tokens: NDArray[np.int64], alive: NDArray[np.int64]
     ) -> Iterator[tuple[list[int], NDArray[np.int64]]]:
-        """Rows that share the tokens the next one depends on: their history and positions."""
+        """Rows with the same history: the history and their positions."""
         recent = tokens[:, max(0, tokens.shape[1] - self.model.order + 1) :]
         code = np.zeros(len(alive), dtype=np.int64)
         for column in range(recent.shape[1]):

@@ -1,4 +1,4 @@
-"""A real, tiny word n-gram language model: trained in place, sampled and scored exactly."""
+"""A tiny word n-gram language model, trained in place, and sampled and scored exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["BOS", "EOS", "UNK", "NgramModel", "embedded_corpus", "split_words"]
 
 EOS, BOS, UNK = "</s>", "<s>", "<unk>"
 EOS_ID, BOS_ID, UNK_ID = 0, 1, 2
-# A word or a sign with the space before it; any other space alone. Joined, they give the text back.
+# A word or a sign with the space before it; any other space alone. Their concatenation is the text.
 _WORD = re.compile(r" ?[A-Za-z0-9']+| ?[^\sA-Za-z0-9']|\s")
 _SPECIAL = re.compile(f"({re.escape(EOS)}|{re.escape(BOS)})")
 
@@ -43,7 +43,7 @@ def split_words(text: str, *, specials: bool = False) -> list[str]:
 
 @lru_cache(maxsize=1)
 def embedded_corpus() -> tuple[str, ...]:
-    """The short support dialogues shipped with the package, one ``question\\tanswer`` a line."""
+    """The short support dialogues shipped with the package, one ``question\\tanswer`` per line."""
     text = files("cje.policies").joinpath("corpus.txt").read_text(encoding="utf-8")
     return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
 
@@ -68,7 +68,7 @@ class NgramModel:
     order : int
         n; a token depends on the n-1 before it.
     smoothing : float
-        kappa: how much weight the shorter history has.
+        kappa: the weight of the shorter history.
     boost : mapping, optional
         Word (without its leading space) to added logit.
     """
@@ -105,7 +105,7 @@ class NgramModel:
         for question, answer in pairs:
             ids = [self._ids[word] for word in (*question, *answer)] + [EOS_ID]
             padded = [BOS_ID] * (self.order - 1) + ids
-            # Only answers are learnt; questions serve as histories.
+            # Only answers are learnt; questions are histories.
             for at in range(self.order - 1 + len(question), len(padded)):
                 for length in range(self.order):
                     history = tuple(padded[at - length : at])
@@ -115,8 +115,8 @@ class NgramModel:
     def _boost_vector(self) -> FloatArray:
         logits = np.zeros(len(self.vocabulary))
         logits[[BOS_ID, UNK_ID]] = -np.inf  # never produced
-        # A word without its space would merge with the word before it, and the text would no
-        # longer say which tokens were sampled: such words serve as context only.
+        # A word without its space would merge with the word before it, and the text would not
+        # show which tokens were sampled: such words are only part of contexts.
         logits[[i for i, word in enumerate(self.vocabulary) if _merges(word)]] = -np.inf
         known = {word.strip(): word for word in self.vocabulary}
         for word, value in self.boost.items():
@@ -142,7 +142,7 @@ class NgramModel:
     # probabilities ------------------------------------------------------------------------------
 
     def history(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The part of a token sequence the next token depends on."""
+        """The part of a token sequence that the next token depends on."""
         length = self.order - 1
         if length == 0:
             return ()
@@ -164,7 +164,7 @@ class NgramModel:
         for length in range(len(history) + 1):
             counts = self._counts.get(history[len(history) - length :])
             if counts is None:
-                break  # a longer history was not seen either
+                break  # a longer history does not occur either
             p = p * self.smoothing
             p[list(counts)] += list(counts.values())
             p /= p.sum()

@@ -1,9 +1,9 @@
-"""Find out, before any money is spent, how a server scores a given text, and whether it can.
+"""Find out how a server scores a given text, and whether it can, before money is spent.
 
 Servers differ: vLLM takes 0 new tokens only with echo, SGLang ignores prompt log-probs at
 ``logprobs=0``, llama-cpp-python writes to the end of its context when asked for 0 tokens and can
 be off by one without BOS, TGI needs a flag at its start. So each known form is tried on a fixed
-sentence and kept only if its answer is provably right.
+sentence and used only if its answer is demonstrably right.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-#: What the probe asks; a server's log shows it as such.
+#: The probe's question, recognisable in a server's log.
 PROBE_CONTEXT = "Can you help me?"
-#: More prompts to write from: the first sample may be empty, and none may be compared with nothing.
+#: Further prompts, because the first sample may be empty and cannot then be compared.
 _CONTEXTS = (PROBE_CONTEXT, "Tell me about the weather.", "Où est la gare ? 駅はどこですか 🙂")
 _SEEDS = (1, 2, 3)
-# What must be found again in any text: an end token, a first character of several bytes.
+# Texts in which the response must be found: an end token, a first character of several bytes.
 _TEXTS = (" Yes, I can help you with that.", "🙂 yes", "Évidemment, 東京です。")
-#: Everything that a probe sends beside the policy's own template.
+#: All texts that a probe sends besides the policy's template.
 PROBE_TEXTS = (*_CONTEXTS, *_TEXTS)
-#: Requests of a probe of a server that answers without trouble but knows none of the forms
-#: (27 to 42 were measured); repeats after trouble come on top.
+#: Requests of a probe to a server that answers without errors but knows none of the forms
+#: (27 to 42 were measured); repeats after errors are extra.
 MOST_REQUESTS = 50
 #: Tokens that one request of a probe lets the model write.
 MOST_WRITTEN = 8
@@ -52,7 +52,7 @@ SAMPLING_HINT = (
     "fresh draws (estimation: {estimators: [direct]}), or score with SGLang or a model in this "
     "process, which know the sampling distribution"
 )
-# One token before none: asked for no token, llama-cpp-python writes to the end of its context.
+# One token is tried before none: without it, llama-cpp-python writes to the end of its context.
 _FORMS: tuple[ScoringForm, ...] = (
     "echo1", "echo0", "prompt_logprobs", "sglang", "tgi", "llama_server",
 )  # fmt: skip
@@ -62,22 +62,22 @@ _FIRST: dict[str, tuple[ScoringForm, ...]] = {
     "sglang": ("sglang",),
     "tgi": ("tgi",),
 }
-# Log-probs of one text computed while writing and while reading differ by batching and precision.
+# Log-probs of a text from writing and from scoring differ by batching and precision.
 _TOLERANCE_PER_TOKEN = 0.05
 
 
 @dataclass(frozen=True)
 class Capability:
-    """How a server scores.
+    """How a server scores given texts.
 
     Attributes
     ----------
     form : str or None
-        The form that works; None where the server cannot score a given text.
+        The form that works; None if the server cannot score a given text.
     evidence : tuple of str
-        What was tried and what came back.
+        What was tried, and the answers.
     warnings : tuple of str
-        What works, with care (temperature not applied, no generated log-probs to compare...).
+        Limitations (temperature not applied, no generated log-probs to compare, ...).
     scores_sampling_distribution : bool or None
         Whether temperature and top-p change the scored log-probs (None: not asked, both are 1).
     """
@@ -100,7 +100,7 @@ class Capability:
         )
 
     def evidence_text(self) -> str:
-        """What was tried and came back; forms that failed alike are named together."""
+        """What was tried, and the answers; forms with the same failure are listed together."""
         forms: dict[str, list[str]] = {}
         for line in self.evidence:
             form, _, said = line.partition(": ")
@@ -119,7 +119,7 @@ class Capability:
 
 
 async def probe(runner: APIPolicyRunner) -> Capability:
-    """Try the forms in the order that suits the provider; keep the first that proves right."""
+    """Try the forms in an order that suits the provider; keep the first with right answers."""
     samples, why = await _samples(runner)
     evidence: list[str] = []
     first = _FIRST.get(runner.config.provider, ())
@@ -138,17 +138,17 @@ async def probe(runner: APIPolicyRunner) -> Capability:
 
 
 def _says_no(error: ModelCallError, *, answered: bool) -> bool:
-    """Whether an error means that the server does not know a form, rather than that it is down."""
+    """Whether an error means that the server does not support a form, not that it is down."""
     if error.status in (401, 403):
         return False
     if isinstance(error, FatalError | BadOutputError):
         return True
-    # transformers serve answers 500 to a request for no tokens, again and again.
+    # transformers serve always answers 500 to a request for no tokens.
     return answered and error.status in (500, 501)
 
 
 async def _patiently(step: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """A server that stumbles once must not be taken for one that cannot score."""
+    """Repeat a failed request, so that one failure does not count as inability to score."""
     return await with_retries(
         partial(step, *arguments), attempts=4, base=0.2, again=lambda e: e.reason != "timeout"
     )
@@ -156,7 +156,7 @@ async def _patiently(step: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 
 @dataclass(frozen=True)
 class _Written:
-    """A short text the model wrote itself, with the log-prob it claimed at temperature 1."""
+    """A short text that the model wrote, with its reported log-prob at temperature 1."""
 
     prompt: str
     text: str
@@ -165,7 +165,7 @@ class _Written:
 
 
 async def _samples(runner: APIPolicyRunner) -> tuple[list[_Written], str]:
-    """One text the model has written with log-probs, or why there is none."""
+    """A text that the model wrote with log-probs, or the reason why there is none."""
     for seed in _SEEDS:
         for context in _CONTEXTS:
             try:
@@ -180,7 +180,7 @@ async def _samples(runner: APIPolicyRunner) -> tuple[list[_Written], str]:
 
 
 async def _written(runner: APIPolicyRunner, context: str, seed: int) -> _Written | None:
-    """A sample, or None where it is empty or its log-probs cannot be compared."""
+    """A sample, or None if it is empty or its log-probs cannot be compared."""
     answer = await runner.acomplete(
         context, temperature=1.0, top_p=1.0, max_tokens=MOST_WRITTEN, seed=seed
     )
@@ -189,7 +189,7 @@ async def _written(runner: APIPolicyRunner, context: str, seed: int) -> _Written
         return None
     eos = runner.config.eos_text
     while tokens and (tokens[-1] == eos or (not tokens[-1] and answer.finish_reason == "stop")):
-        tokens, values = tokens[:-1], values[:-1]  # an end token, by its text or written as none
+        tokens, values = tokens[:-1], values[:-1]  # without the end token
     if eos:
         text = text.removesuffix(eos)
     if not text or "".join(tokens) != text or not all(map(math.isfinite, values)):
@@ -200,7 +200,7 @@ async def _written(runner: APIPolicyRunner, context: str, seed: int) -> _Written
 async def _try_form(
     runner: APIPolicyRunner, form: ScoringForm, samples: Sequence[_Written], why: str
 ) -> list[str]:
-    """Warnings of a form that works; raises where it does not."""
+    """Warnings of a form that works; raises if it does not work."""
     warnings: list[str] = []
     for sample in samples:
         value, span = await _patiently(_scored, runner, form, sample.prompt, sample.text)
@@ -228,7 +228,7 @@ async def _try_form(
 
 
 async def _try_texts(runner: APIPolicyRunner, form: ScoringForm) -> list[str]:
-    """Can the response be found in texts that real responses look like?"""
+    """Check that the response is found in texts like real responses."""
     prompt = render_prompt(runner.config, PROBE_CONTEXT)
     eos = runner.config.eos_text
     if eos:
@@ -250,7 +250,7 @@ async def _found(
     try:
         await _patiently(_scored, runner, form, prompt, text, eos)
     except BadOutputError as error:
-        # A model may give no probability to our text: it was found all the same.
+        # A model may give our text probability zero; the text was found nevertheless.
         if error.reason not in ("sentinel_logprob", "non_finite_logprob"):
             raise
 
@@ -258,15 +258,15 @@ async def _found(
 async def _scored(
     runner: APIPolicyRunner, form: ScoringForm, prompt: str, text: str, eos: str = ""
 ) -> tuple[float, Span]:
-    """Log-prob of `text` and its end after `prompt` at temperature 1, and where it was found."""
+    """Log-prob of `text` and its end after `prompt` at temperature 1, and its position."""
     scored = await runner.scorer.text(form, prompt, text, eos, **_sampled(form))
-    if form != "llama_server":  # it scores no token of the prompt
+    if form != "llama_server":  # it does not score the prompt
         _check_shape(scored.tokens)
     return sum_span(scored.tokens, scored.span), scored.span
 
 
 def _sampled(form: ScoringForm, temperature: float = 1.0, top_p: float = 1.0) -> dict[str, JSON]:
-    """Changes to a scoring call that ask for another temperature and top-p than the config's."""
+    """Changes of a scoring call for another temperature and top-p than those of the config."""
     if form == "sglang":
         sampling = {"max_new_tokens": 0, "temperature": temperature, "top_p": top_p}
         return {
@@ -274,18 +274,18 @@ def _sampled(form: ScoringForm, temperature: float = 1.0, top_p: float = 1.0) ->
             "temp_scaled_logprobs": temperature != 1.0,
             "top_p_normalized_logprobs": top_p != 1.0,
         }
-    if form in ("tgi", "llama_server"):  # they report the model's own probabilities
+    if form in ("tgi", "llama_server"):  # these servers report the model's own probabilities
         return {}
     return {"temperature": temperature, "top_p": top_p}
 
 
 def _check_shape(tokens: list[ScoredToken]) -> None:
-    """The first token's log-prob is null and no other is."""
+    """Check that only the first token's log-prob is null."""
     if len(tokens) < 2:
         raise BadOutputError(f"{len(tokens)} scored tokens for a text", reason="missing_logprobs")
     if tokens[0].logprob is not None and tokens[0].text not in ("", "<s>", "<|begin_of_text|>"):
         raise BadOutputError(
-            "the first token has a log-prob although nothing stands before it (shifted by one)",
+            "the first token has a log-prob although nothing precedes it (shifted by one)",
             reason="shifted",
         )
     if any(token.logprob is None for token in tokens[1:]):
@@ -293,10 +293,10 @@ def _check_shape(tokens: list[ScoredToken]) -> None:
 
 
 async def sampling_effect(runner: APIPolicyRunner, found: Capability, prompt: str) -> Capability:
-    """`found`, with whether the server scores the distribution it samples from.
+    """Add to `found` whether the server scores the distribution that it samples.
 
-    Each setting that is not 1 is tried alone. Importance weights of another distribution than the
-    one that is sampled mean nothing, so a policy for which the answer is no is not scored.
+    Each setting that is not 1 is tried alone. Importance weights need the log-probs of the sampled
+    distribution, so a policy for which the answer is no is not scored.
     """
     wanted = {"temperature": runner.config.temperature, "top_p": runner.config.top_p}
     asked = {name: value for name, value in wanted.items() if value != 1.0}

@@ -21,7 +21,7 @@ __all__ = ["MultiTargetSampler", "Planned", "PolicyRunner", "make_multi_sampler"
 
 
 class PolicyRunner(Protocol):
-    """A policy that can be sampled and can score a given response. One attempt a call."""
+    """A policy that samples responses and scores given ones. One attempt per call."""
 
     name: str
     provider: str
@@ -48,7 +48,7 @@ class PolicyRunner(Protocol):
 
 @runtime_checkable
 class Planned(Protocol):
-    """A runner whose calls are answered together, in planned passes of its model."""
+    """A runner that answers calls together, in planned passes of its model."""
 
     def score_call(self, context: str, response: str, **more: Any) -> Any: ...
 
@@ -63,9 +63,9 @@ class MultiTargetSampler:
     Parameters
     ----------
     runners : sequence of PolicyRunner
-        One a target policy, with distinct names.
+        One per target policy, with distinct names.
     concurrency : int
-        Rows in flight at a time; each row's K requests go out together.
+        Rows in flight at a time; the K requests of a row are sent together.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class MultiTargetSampler:
         token_ids: Sequence[int] | None = None,
         complete: bool = True,
     ) -> list[LogProb | ModelCallError]:
-        """All K log-probs of one response, requested together; a failure stands in its place."""
+        """All K log-probs of one response, requested together; a failure takes its place."""
         answers = await asyncio.gather(
             *(
                 runner.alog_prob(context, response, token_ids=token_ids, complete=complete)
@@ -121,14 +121,14 @@ class MultiTargetSampler:
         Raises
         ------
         ModelCallError
-            At the first log-prob that cannot be had. There is no default value.
+            At the first log-prob that cannot be computed. There is no default value.
         """
         _check_texts("contexts", contexts)
         _check_texts("responses", responses)
         if len(contexts) != len(responses):
             raise CJEError(
                 f"{len(contexts)} contexts but {len(responses)} responses",
-                hint="teacher forcing scores the logged responses: give one a context",
+                hint="teacher forcing scores the logged responses: give one response per context",
             )
         matrix = np.full((len(contexts), self.K), np.nan)
         self._fill_planned(matrix, contexts, responses)
@@ -181,7 +181,7 @@ class MultiTargetSampler:
 
 
 def _check_texts(name: str, texts: Sequence[str]) -> None:
-    if isinstance(texts, str):  # its characters would pass for rows
+    if isinstance(texts, str):  # its characters would count as rows
         raise CJEError(f"{name} must be a list of texts", value=texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
@@ -189,7 +189,7 @@ def _check_texts(name: str, texts: Sequence[str]) -> None:
 
 
 def make_runner(config: PolicyConfig | Mapping[str, Any]) -> PolicyRunner:
-    """The runner a config describes.
+    """The runner that a config describes.
 
     `NgramPolicy` or `cje.policies.local.LocalPolicy` in this process, or `APIPolicyRunner`.
     """
@@ -223,10 +223,10 @@ def make_multi_sampler(
 ) -> MultiTargetSampler:
     """One sampler for several policy configs, which must agree on EOS and BOS.
 
-    A ratio of probabilities means something only if both count the same event.
+    A ratio of probabilities is meaningful only if both are of the same event.
     """
     runners = [make_runner(config) for config in configs]
-    # A runner's own configuration says what its tokeniser made of `auto`.
+    # A runner's configuration has its tokeniser's value for `auto`.
     parsed = [
         getattr(runner, "config", PolicyConfig.parse(config))
         for runner, config in zip(runners, configs, strict=True)
@@ -236,6 +236,6 @@ def make_multi_sampler(
         if len(set(values.values())) > 1:
             raise CJEError(
                 f"the policies disagree on {field.removesuffix('_text')}: {values}",
-                hint="state one EOS and BOS policy for logging and target policies alike",
+                hint="set the same eos and bos for the logging policy and all targets",
             )
     return MultiTargetSampler(runners, concurrency=concurrency)

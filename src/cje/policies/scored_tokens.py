@@ -1,4 +1,4 @@
-"""Read every server's form of "log-probs of the prompt" into one list, and find the response in it.
+"""Read log-probs of the prompt from every server's format, and find the response among them.
 
 All functions are pure: JSON in, tokens or a `BadOutputError` with a reason out.
 """
@@ -24,15 +24,15 @@ __all__ = [
     "sum_span",
 ]
 
-# vLLM writes -9999 for minus infinity, others -1e4 or less: no token of a real model is below this.
+# vLLM writes -9999 for minus infinity, others -1e4 or less; real tokens are above this.
 SENTINEL = -1000.0
-# Half-precision softmax leaves log-probs a rounding error above zero.
+# Half-precision softmax can give log-probs a rounding error above zero.
 ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
 class ScoredToken:
-    """One prompt token: its text and id where the server tells, and its log-prob (None: first)."""
+    """A prompt token: its text and id, if reported, and its log-prob (None for the first)."""
 
     text: str | None
     id: int | None
@@ -41,7 +41,7 @@ class ScoredToken:
 
 @dataclass(frozen=True)
 class Span:
-    """Tokens [start, stop) carry the response; `boundary` says how that was found."""
+    """Tokens [start, stop) are the response; `boundary` is how the start was found."""
 
     start: int
     stop: int
@@ -60,7 +60,7 @@ def read_scored(form: str, body: Mapping[str, Any], sent: str | Sequence[int]) -
         prefill = body["details"]["prefill"]
         return [ScoredToken(_text(t["text"]), t.get("id"), t.get("logprob")) for t in prefill]
     except BadOutputError:
-        raise  # it is a ValueError too, with a better reason than the one below
+        raise  # also a ValueError, with a better reason than the one below
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise BadOutputError(
             f"the answer has no prompt log-probs in the form '{form}' expects",
@@ -87,7 +87,7 @@ def _read_echo(body: Mapping[str, Any], sent: str | Sequence[int], extra: int) -
 def _generated_tokens(
     body: Mapping[str, Any], tokens: Sequence[ScoredToken], sent: str | Sequence[int], extra: int
 ) -> int:
-    """How many tokens at the end are not the prompt's: counted, not assumed."""
+    """Number of tokens at the end that are not of the prompt, as counted."""
     if not isinstance(sent, str):
         return len(tokens) - len(sent)
     texts = [token.text for token in tokens]
@@ -100,7 +100,7 @@ def _generated_tokens(
             while count < len(texts) and rest > 0:
                 count += 1
                 rest -= len(str(texts[-count]))
-            # An end token may be written as empty text: it is still a generated token.
+            # An end token may be written as empty text, but is a generated token.
             while count < extra and count < len(texts) and not texts[-count - 1]:
                 count += 1
             return count
@@ -148,10 +148,10 @@ def find_response(
     prompt_ids: Sequence[int] | None = None,
     full_ids: Sequence[int] | None = None,
 ) -> Span:
-    """Where the response begins among the tokens of `full`, which starts with `prompt`.
+    """The span of the response among the tokens of `full`, which starts with `prompt`.
 
-    By character offsets where the tokens' texts give the text back; else by the ids of the prompt
-    alone, which must be a prefix of the ids of the whole. A token that spans the boundary is
+    By character offsets if the tokens' texts add up to the text; otherwise by the ids of the prompt
+    alone, which must be a prefix of all ids. A token that spans the boundary is
     reported as ``inside_token``, and the span then starts at that token.
     """
     if not full.startswith(prompt) or len(full) <= len(prompt):
@@ -169,7 +169,7 @@ def find_response(
         raise BadOutputError("no token holds the response", reason="length_mismatch")
     if prompt_ids is None or full_ids is None:
         raise BadOutputError(
-            "the tokens' texts do not give the text back, and the server cannot tokenise",
+            "the tokens' texts do not add up to the text, and the server cannot tokenise",
             reason="boundary_unknown",
         )
     return _by_prefix(tokens, prompt_ids, full_ids)
@@ -185,7 +185,7 @@ def _offsets(tokens: Sequence[ScoredToken], full: str) -> list[tuple[int, int]] 
         return None
     first_end = len(full) - len(tail)
     first = tokens[0].text
-    # The first token is what is left of the text, or BOS (nothing of the text is left for it).
+    # The first token is the rest of the text, or BOS if nothing is left.
     if first is not None and first_end not in (0, len(first)):
         return None
     if first is not None and first_end > 0 and full[:first_end] != first:
@@ -215,7 +215,7 @@ def _by_prefix(
 
 
 def sum_span(tokens: Sequence[ScoredToken], span: Span) -> float:
-    """Sum of the span's log-probs; fails closed on anything that is not a log-prob."""
+    """Sum of the span's log-probs; raises for anything that is not a log-prob."""
     if span.start == 0:
         raise BadOutputError(
             "the response starts at the first token, which has no log-prob", reason="no_context"
@@ -225,7 +225,7 @@ def sum_span(tokens: Sequence[ScoredToken], span: Span) -> float:
         value = token.logprob
         if value is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             raise BadOutputError("a token has no log-prob", reason="missing_logprobs", value=value)
-        if not -sys.float_info.max <= value <= sys.float_info.max:  # NaN, or an endless integer
+        if not -sys.float_info.max <= value <= sys.float_info.max:  # NaN, or a huge integer
             raise BadOutputError(
                 "a log-prob is not finite", reason="non_finite_logprob", value=value
             )
@@ -233,7 +233,7 @@ def sum_span(tokens: Sequence[ScoredToken], span: Span) -> float:
             raise BadOutputError("a log-prob is positive", reason="positive_logprob", value=value)
         if value <= SENTINEL:
             raise BadOutputError(
-                "a log-prob is a sentinel (the server's word for probability zero)",
+                "a log-prob is a sentinel (the server's value for probability zero)",
                 reason="sentinel_logprob", value=value,
             )  # fmt: skip
         values.append(min(float(value), 0.0))

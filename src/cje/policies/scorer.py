@@ -1,4 +1,4 @@
-"""One scoring call in every form that servers know, and the response's part of its answer."""
+"""A scoring call in every form that servers support, and the response's part of the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cje.policies.tokenizer import ServerTokenizer
 
 __all__ = ["Scored", "Scorer", "scoring_request"]
 
-# Forms whose answers hold the ids of the tokens they scored.
+# Forms whose answers contain the ids of the scored tokens.
 _TELLS_IDS = ("prompt_logprobs", "sglang")
 
 
@@ -45,12 +45,12 @@ class Scorer:
         self.config, self.client = config, client
         self.tokenizer = ServerTokenizer(config, client)
         self._forcing = ForcedWriting(client)
-        self._takes_ids = config.provider != "llama-cpp"  # its completions take text only
+        self._takes_ids = config.provider != "llama-cpp"  # its completions take only text
 
     async def text(
         self, form: ScoringForm, prompt: str, text: str, eos: str = "", **changes: JSON
     ) -> Scored:
-        """`text` and its end after `prompt`: one call where token texts show the boundary."""
+        """Score `text` and its end after `prompt`, in one call if token texts show the boundary."""
         if form == "llama_server":
             return await self._forced_text(prompt, text, eos)
         full = prompt + text + eos
@@ -60,8 +60,8 @@ class Scorer:
     async def ids(
         self, form: ScoringForm, prompt: str, text: str, ids: Sequence[int], eos: str
     ) -> Scored | None:
-        """Logged token ids themselves; None where the server cannot take or make them."""
-        if form == "tgi" or not self._takes_ids:  # they take text only
+        """Score logged token ids; None if the server cannot take or produce ids."""
+        if form == "tgi" or not self._takes_ids:  # these take only text
             return None
         wanted = list(ids)
         end = await self.tokenizer.ids(eos, specials=False) if eos else []
@@ -93,7 +93,7 @@ class Scorer:
     async def tokens(
         self, form: ScoringForm, sent: str | Sequence[int], **changes: JSON
     ) -> tuple[list[ScoredToken], dict[str, JSON]]:
-        """The tokens of what was sent, and the raw answer (every form but llama-server's)."""
+        """The sent tokens, and the raw answer (every form except llama-server's)."""
         path, body = scoring_request(self.config, form, sent)
         body.update(changes)
         if form in ("sglang", "tgi"):
@@ -103,7 +103,7 @@ class Scorer:
         return read_scored(form, answer, sent), answer
 
     async def _takes_text(self, form: ScoringForm, text: str) -> bool:
-        """Whether a server that refused ids takes the text of them: it then takes no ids."""
+        """Whether a server that refused ids accepts their text, and so does not take ids."""
         try:
             await self.tokens(form, text)
         except FatalError:
@@ -113,10 +113,10 @@ class Scorer:
     async def _ids_of_text(
         self, form: ScoringForm, prompt: str, text: str, wanted: list[int]
     ) -> Scored | None:
-        """The wanted ids scored by sending their text: one call, and no question for the prompt's.
+        """Score the wanted ids by sending their text, in one call.
 
-        The tokens are the wanted ones where the answer's ids end with them and the response begins
-        between two tokens: what stands before is then tokenised as the prompt alone would be.
+        The tokens are the wanted ones if the answer's ids end with them and the response begins
+        between two tokens: the part before is then tokenised as the prompt alone would be.
         """
         full = prompt + text
         tokens, answer = await self.tokens(form, full)
@@ -132,7 +132,7 @@ class Scorer:
         return Scored(tokens, Span(start, len(tokens), "token_ids"), answer)
 
     async def _locate(self, tokens: Sequence[ScoredToken], prompt: str, full: str) -> Span:
-        """The response among the scored tokens: by their texts, else by the tokeniser's ids."""
+        """The response among the scored tokens, by their texts or by the tokeniser's ids."""
         try:
             return find_response(tokens, prompt, full)
         except BadOutputError as error:
@@ -148,7 +148,7 @@ class Scorer:
     # llama-server ----------------------------------
 
     async def _forced_text(self, prompt: str, text: str, eos: str) -> Scored:
-        """Text after a prompt; control tokens spelled out in the text stay text."""
+        """Score a text after a prompt; control tokens spelled out in the text stay text."""
         before = await self.tokenizer.ids(prompt)
         end = await self.tokenizer.ids(eos, specials=False) if eos else []
         if before is None or end is None:
@@ -176,7 +176,7 @@ class Scorer:
     # the sum --------------------------------------------------------------------------------------
 
     def log_prob(self, scored: Scored, eos: str = "") -> LogProb:
-        """The response's log-prob, its end's apart where it can be told, or a `BadOutputError`."""
+        """The response's log-prob, with the part of its end if known; raises `BadOutputError`."""
         refuse_inside_token(self.config, scored.span)
         span, tokens = scored.span, scored.tokens
         value = sum_span(tokens, span)
@@ -185,13 +185,13 @@ class Scorer:
 
 
 def _end(scored: Scored, eos: str) -> float | None:
-    """The log-prob of the end: of one last token that is written as the end, or as nothing."""
+    """The log-prob of the end: of a last token that is written as the end, or as nothing."""
     last = scored.tokens[scored.span.stop - 1]
     return last.logprob if eos and last.text in (eos, "") else None
 
 
 def _common(some: Sequence[int], others: Sequence[int]) -> int:
-    """How many ids both lists begin with."""
+    """Number of ids that both lists begin with."""
     pairs = enumerate(zip(some, others, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(some), len(others)))
 
@@ -211,7 +211,7 @@ def scoring_request(
     """Path and body of one scoring call.
 
     Every form asks for the sampling distribution (temperature, top-p); the probe finds out whether
-    the server listens.
+    the server applies it.
     """
     sampling = {"temperature": config.temperature, "top_p": config.top_p}
     if form in ("echo0", "echo1"):
@@ -243,6 +243,6 @@ def scoring_request(
 
 
 def _usage(answer: Mapping[str, JSON], tokens: Sequence[ScoredToken]) -> Usage:
-    """Tokens of a scoring call; the prompt's are counted where the server does not say."""
+    """Tokens of a scoring call; the prompt's are counted if the server does not report them."""
     usage = read_usage(answer)
     return usage if usage is not None and usage.prompt_tokens else Usage(len(tokens), 1)

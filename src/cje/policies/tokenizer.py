@@ -1,4 +1,4 @@
-"""Token ids from a server's own tokeniser: three dialects, every text asked for once."""
+"""Token ids from a server's tokeniser, in three dialects, with one request per text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cje.policies.config import PolicyConfig
 
 __all__ = ["ServerTokenizer"]
 
-_MOST_KEPT = 4096  # texts whose ids are kept: every response to one prompt is scored after it
+_MOST_KEPT = 4096  # texts whose ids are kept, because all responses to a prompt are scored after it
 
 
 @dataclass(frozen=True)
 class _Dialect:
-    """How one kind of server is asked for token ids."""
+    """The request for token ids of one kind of server."""
 
     path: str
     text: str  # the body's field for the text
@@ -61,18 +61,18 @@ class ServerTokenizer:
         self._front: list[int] | None = None
 
     def known(self, text: str) -> bool:
-        """Whether the ids of a prompt are there already."""
+        """Whether the ids of a prompt are known."""
         return (text, True) in self._kept
 
     async def ids(self, text: str, *, specials: bool = True, keep: bool = True) -> list[int] | None:
-        """Ids of a text with its control tokens, or None where the server has no such route.
+        """Ids of a text with its control tokens, or None if the server has no such route.
 
         Parameters
         ----------
         specials : bool
-            Whether BOS is put in front, as the server does for a prompt.
+            Whether to put BOS in front, as the server does for a prompt.
         keep : bool
-            Whether the text will be asked for again.
+            Whether the text will be needed again.
         """
         key = (text, specials)
         if (found := self._kept.get(key)) is not None:
@@ -90,7 +90,7 @@ class ServerTokenizer:
         return None if found is None else list(found)
 
     async def plain_ids(self, text: str) -> list[int] | None:
-        """Ids of a text in which control tokens are only text; None where the server cannot."""
+        """Ids of a text in which control tokens are only text; None if the server cannot."""
         if await self.ids("", specials=False) is None or self._untried[0].control is None:
             return None
         return await self._ask(text, specials=False, control=False)
@@ -100,7 +100,7 @@ class ServerTokenizer:
             del self._asked[key]
 
     async def _ask(self, text: str, specials: bool, *, control: bool) -> list[int] | None:
-        """Ids in the first dialect that the server speaks, which is then the only one."""
+        """Ids in the first dialect that the server supports, which is then the only one used."""
         with_bos = specials if self._config.bos is None else specials and self._config.bos
         while self._untried:
             dialect = self._untried[0]
@@ -116,7 +116,7 @@ class ServerTokenizer:
         return None
 
     async def _without_bos(self, ids: list[int]) -> list[int]:
-        """llama-cpp-python puts BOS in front of every text, and leaves it out of every echo."""
+        """Ids without BOS: llama-cpp-python adds it to every text, and omits it from every echo."""
         if self._front is None:
             body = _LLAMA_CPP_PYTHON.body(self._config.model, "", False, True)
             self._front = _read(await self._client.post(_LLAMA_CPP_PYTHON.path, body, billed=False))
@@ -125,7 +125,7 @@ class ServerTokenizer:
 
 
 def _read(answer: Mapping[str, JSON], text: str = "") -> list[int] | None:
-    """The ids of an answer; None where a text got none, as from a server that looks elsewhere."""
+    """The ids of an answer; None if a text got none, as from a server that ignores the field."""
     ids = answer.get("tokens")
     if not isinstance(ids, list) or not all(type(i) is int for i in ids):
         raise BadOutputError("the tokeniser's answer has no ids", reason="broken_tokenise")

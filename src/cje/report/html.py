@@ -1,9 +1,9 @@
 """`Report`: parts in, one self-contained HTML file out.
 
 Foreign text is data. In the page it is escaped by the template; in the table of samples it travels
-as JSON whose ``<`` is escaped, and becomes text nodes only. A Content-Security-Policy allows the
-page's own style and script by their hashes and nothing else, so that even a mistake here could
-neither run nor send anything.
+as JSON whose ``<`` is escaped, and becomes text nodes only. A Content-Security-Policy allows only
+the page's own style and script, by their hashes, so that even a mistake here could neither run nor
+send anything.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Report:
     parts : tuple of parts
         From `cje.report.parts`; drawn in this order.
     answer : Answer, optional
-        What can be said, what cannot, what to do next: the first thing on the page.
+        What the result supports, what it does not, and what to do next: the top of the page.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Report:
     answer: Answer | None = None
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The whole page, written to `path` where given. The same parts give the same bytes."""
+        """The whole page, also written to `path` if given. The same parts give the same bytes."""
         style, script = _asset("report.css"), _asset("report.js")
         page = self._render(
             "report.html.j2",
@@ -129,12 +129,12 @@ def is_pdf(path: str | Path) -> bool:
 
 
 def check_report_file(path: str | Path) -> None:
-    """Refuse a place that cannot hold a report, before the work for it is done.
+    """Raise if no report can be written to `path`, before the work for it is done.
 
     Raises
     ------
     CJEError
-        A folder, a folder that does not exist, or a PDF where there is no browser to print it.
+        If `path` is a folder, its folder does not exist, or no browser can print a PDF.
     """
     place = Path(path)
     if place.is_dir() or not place.name:
@@ -151,10 +151,10 @@ def check_report_file(path: str | Path) -> None:
 
 
 def _write(path: Path, page: bytes) -> None:
-    """Write the page; an existing file is replaced as a whole, never half.
+    """Write the page; an existing file is replaced completely or not at all.
 
-    A page can hold prompts and responses. A new file gets the permissions that the user's umask
-    gives any file, a replaced one keeps its own, and neither is ever wider while it is written.
+    A page can hold prompts and responses. A new file gets the permissions of the user's umask, a
+    replaced file keeps its own, and the permissions are not wider during the write.
     """
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
     made = False
@@ -167,7 +167,7 @@ def _write(path: Path, page: bytes) -> None:
         made = True
         with os.fdopen(handle, "wb") as file:
             if kept is not None:
-                temporary.chmod(kept)  # what the umask took away
+                temporary.chmod(kept)  # the umask
             file.write(page)
         temporary.replace(path)
     except OSError as error:
@@ -180,7 +180,7 @@ def _write(path: Path, page: bytes) -> None:
 
 @cache
 def _asset(name: str) -> Markup:
-    """A file of this package; its content is ours, so it is markup."""
+    """A file of this package, as trusted markup."""
     from markupsafe import Markup
 
     file = resources.files("cje.report").joinpath("assets", name)
@@ -271,7 +271,7 @@ def _pairs_json(part: PairExamples) -> Markup:
 
 
 def _as_json(data: Any) -> Markup:
-    """JSON without a ``<``, ``>`` or ``&`` that a parser could take for markup."""
+    """JSON with ``<``, ``>`` and ``&`` escaped, so that no parser reads them as markup."""
     from markupsafe import Markup
 
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

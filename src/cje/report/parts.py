@@ -1,7 +1,7 @@
-"""The neutral parts a report is made of: plain values, drawn by `cje.report`, made by results.
+"""The neutral parts of a report: plain values that results make and `cje.report` draws.
 
-A part is independent of estimators. Numbers are on the scale they are shown in, names are raw text
-(escaped and shortened where they are drawn).
+A part does not depend on estimators. Numbers are on the scale they are shown in, and names are raw
+text, which is escaped and shortened when drawn.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Answer:
-    """What the reader can say, cannot say, and should do next; `question` is what it answers."""
+    """What the result supports, what it does not, and what to do next about `question`."""
 
     can: tuple[str, ...] = ()
     cannot: tuple[str, ...] = ()
@@ -48,11 +48,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class ForestRow:
-    """One estimate with its interval; `truth` where it is known.
+    """One estimate with its interval, and `truth` if it is known.
 
-    `mark` is a word or two beside the name, its `tone` one of ``plain``, ``good``, ``care``,
-    ``bad``; `hint` explains it in a tooltip. A row with a `reason` was refused: the reason stands
-    in place of its numbers.
+    `mark` is a word or two beside the name, with a `tone` of ``plain``, ``good``, ``care`` or
+    ``bad``; `hint` explains it in a tooltip. A row with a `reason` was refused: the reason
+    replaces its numbers.
     """
 
     name: str
@@ -74,10 +74,10 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class Forest:
-    """Estimates under one another on a common axis.
+    """Estimates in rows on a common axis.
 
     `reference` draws a line (no difference, a target value); `zone` shades a range around it, and
-    `zone_name` says under the axis what that is.
+    `zone_name` names it below the axis.
     """
 
     title: str
@@ -108,7 +108,7 @@ class Forest:
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """Row minus column: difference, interval, adjusted p-value, verdict, and what limits it.
+    """Row minus column: difference, interval, adjusted p-value, verdict and caveats.
 
     `tone` is ``good``, ``bad`` or ``plain``. A cell without a value shows its verdict only; `hint`
     explains it on hover.
@@ -163,7 +163,7 @@ class HistogramPart:
 
 @dataclass(frozen=True)
 class CurvePart:
-    """A calibration curve, with the histogram of what lies behind it underneath."""
+    """A calibration curve with the histogram of its data below it."""
 
     title: str
     curve: CalibrationCurve
@@ -184,7 +184,7 @@ class Table:
 
 @dataclass(frozen=True)
 class FindingsPart:
-    """Everything the checks found."""
+    """All findings."""
 
     title: str
     findings: tuple[Finding, ...]
@@ -211,10 +211,10 @@ class SampleColumn:
 
 @dataclass(frozen=True)
 class SampleTable:
-    """Rows to look at: searchable, sortable. A cell is text, a finite number or None.
+    """Example rows, searchable and sortable. A cell is text, a finite number or None.
 
-    `orders` are offered in a menu, the first is the default: (words, column, by size); by size
-    means by absolute value, largest first.
+    `orders` are the entries of a menu, the first being the default: (words, column, by size); by
+    size means by absolute value, largest first.
     """
 
     title: str
@@ -263,7 +263,7 @@ class PairExamples:
     note: str = ""
 
     def plain(self, most: int = 3) -> tuple[PairExample, ...]:
-        """For paper, and for a page without scripts: the largest loss and gain of each."""
+        """Text for paper and pages without scripts: the largest loss and gain of each candidate."""
         found: list[PairExample] = []
         for name in self.candidates[:most]:
             own = [row for row in self.rows if row.candidate == name]
@@ -273,7 +273,7 @@ class PairExamples:
 
 @dataclass(frozen=True)
 class Section:
-    """Parts under one heading, beside one another where there is room; `lead` comes before them."""
+    """Parts under one heading, side by side if they fit; `lead` comes before them."""
 
     title: str
     parts: tuple[Part, ...]

@@ -17,7 +17,7 @@ BROWSERS = (
     "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
     "microsoft-edge", "msedge",
 )  # fmt: skip
-# The page needs nothing from outside; the browser is not to fetch anything of its own either.
+# The page needs no network, and these options stop the browser from using it for itself.
 _OPTIONS = (
     "--headless", "--disable-gpu", "--no-first-run", "--no-default-browser-check",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -33,7 +33,7 @@ def find_browser() -> str | None:
 
 
 def need_browser() -> str:
-    """The browser that prints.
+    """The browser that prints PDFs.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Parts drawn with matplotlib: axes in, axes out, the project's one style."""
+"""Parts drawn with matplotlib: axes in, axes out, in one style."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TRUTH = PALETTE[3]
 
 
 def plain(text: str, limit: int = 40) -> str:
-    """Text that matplotlib shows as it is: a dollar sign would begin a formula."""
+    """Text for matplotlib with dollar signs escaped, which would begin a formula."""
     return shorten(text, limit).replace("\n", " ").replace("$", r"\$")
 
 
 def draw_forest(part: Forest, ax: Axes | None = None) -> Axes:
-    """Estimates under one another, the first on top."""
+    """Draw estimates in rows, the first on top."""
     ax = tidy(new_axes(6.2, 1.3 + 0.42 * len(part.rows)) if ax is None else ax)
     if part.zone is not None:
         ax.axvspan(*part.zone, color=PALETTE[2], alpha=0.12, linewidth=0, zorder=0)

@@ -56,7 +56,7 @@ class _Axis:
 
 
 def _tick_text(axis: _Axis, value: float, text: str, y: float) -> Markup:
-    """A label under the axis; those at the ends lean inwards, so that nothing is cut off."""
+    """A label under the axis; labels at the ends are shifted inwards, so that none is cut off."""
     place = axis.at(value)
     anchor = "start" if place < 4 else "end" if place > 96 else "middle"
     return tag("text", text, x=f"{place}%", y=y, text_anchor=anchor, class_="tick")
@@ -104,7 +104,7 @@ def _interval(axis: _Axis, row: ForestRow, middle: float) -> list[Markup]:
     shapes += [
         tag("line", x1=end, x2=end, y1=middle - 4, y2=middle + 4, class_="interval")
         for value, end in ((row.low, low), (row.high, high))
-        if axis.holds(value)  # an interval that goes on has no end to mark
+        if axis.holds(value)  # an interval beyond the axis has no end to mark
     ]
     if axis.holds(row.value):
         shapes.append(tag("circle", cx=axis.percent(row.value), cy=middle, r=4.5, class_="point"))
@@ -157,7 +157,7 @@ def _framed(
 
 
 def _y_axis(rows: Sequence[tuple[str, float]], name: str, height: int, total: int) -> Markup:
-    """Labels at their heights, and the axis's name turned upwards beside them."""
+    """Labels at their heights, and the name of the axis beside them, turned by 90 degrees."""
     labels = [
         tag("text", text, x=47, y=round(at + 4, 1), text_anchor="end", class_="tick")
         for text, at in rows
@@ -216,7 +216,7 @@ def curve_chart(part: CurvePart) -> Markup:
 
 
 def _curve_axes(part: CurvePart, y_values: np.ndarray) -> tuple[_Axis, _Axis]:
-    """Both axes; the x axis is the histogram's where there is one, so that they line up."""
+    """Both axes; the x axis is that of the histogram, if there is one, so that they line up."""
     x_values = part.curve.x
     if part.histogram is not None:
         x_range = float(part.histogram.edges[0]), float(part.histogram.edges[-1])
@@ -264,7 +264,7 @@ def histogram_chart(part: HistogramPart) -> Markup:
 
 
 def _log_labels(axis: _Axis) -> list[tuple[float, str]]:
-    """Powers of ten between the ends; every second where there are many."""
+    """Powers of ten between the ends; every second one if there are many."""
     powers = list(range(int(np.ceil(axis.low - 1e-9)), int(np.floor(axis.high + 1e-9)) + 1))
     step = max(1, len(powers) // 6)
     return [(float(p), f"{10.0**p:g}") for p in powers[::step]]

@@ -32,7 +32,7 @@ _ISOLATE = "\u2068{}\u2069"  # first strong isolate, pop
 
 
 def clean(text: str) -> str:
-    """Text without characters that have no picture; always encodable as UTF-8.
+    """Text without unprintable characters; always encodable as UTF-8.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cleaned text of about `limit` characters; where much is cut, it says how much.
+    """Cleaned text of about `limit` characters, with the number of characters cut if many are.
 
     Examples
     --------
@@ -57,13 +57,13 @@ def shorten(text: str, limit: int) -> str:
 
 
 def isolated(text: str, limit: int) -> str:
-    """A name to set into a sentence: its direction cannot reorder the words around it."""
+    """A name for a sentence: its writing direction cannot reorder the words around it."""
     bare = text.replace("\u2068", "").replace("\u2069", "")
     return _ISOLATE.format(shorten(bare, limit))
 
 
 def number(value: float, digits: int = 4) -> str:
-    """At most `digits` significant digits, no exponent where it can be avoided.
+    """At most `digits` significant digits, without an exponent if possible.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """A number with so many decimals and a true minus sign.
+    """A number with `decimals` decimals and a true minus sign.
 
     Examples
     --------
@@ -119,6 +119,17 @@ def percent(share: float) -> str:
 def p_value(p: float) -> str:
     """``p < 0.001`` below that, else ``p = 0.012``."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+
+
+def p_cell(p: float) -> str:
+    """A p-value in a table: three decimals, or ``< 0.001``.
+
+    Examples
+    --------
+    >>> p_cell(0.0002), p_cell(0.0471)
+    ('< 0.001', '0.047')
+    """
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def ticks(low: float, high: float, most: int = 6) -> tuple[list[float], int]:

@@ -1,4 +1,4 @@
-"""The result of an estimation: values, comparisons; their forms as JSON, text, report and plots.
+"""The result of an estimation: values and comparisons, as JSON, text, report and plots.
 
 What produces a result lives in `cje.estimators`; what draws neutral parts lives in `cje.report`.
 """

@@ -1,4 +1,4 @@
-"""Which version is the baseline where none was named."""
+"""The baseline, if the user does not name one."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from cje.hints import option_hint
 
 __all__ = ["choose_baseline"]
 
-# Words that name what is in use today, as a whole name or as a part of one (prod-v3).
+# Words for the version in use, as a whole name or as a part of one (prod-v3).
 _WORDS = frozenset(
     {"base", "baseline", "champion", "control", "current", "old", "prod", "production"}
 )
 
 
 def choose_baseline(names: Sequence[str], wanted: str | None) -> tuple[str, str]:
-    """The baseline among `names`, and how it was chosen (empty where it was named).
+    """The baseline among `names`, and how it was chosen (empty if the user named it).
 
-    The one version whose name has a word such as ``prod`` or ``baseline`` in it, otherwise the
+    The only version whose name contains a word such as ``prod`` or ``baseline``, otherwise the
     first one in the data.
 
     Raises

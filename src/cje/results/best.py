@@ -1,4 +1,4 @@
-"""Which policy is best, and which ones the data do not separate from it."""
+"""The best policy, and those without a significant difference from it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from cje.inference import InfluenceEstimate
 from cje.results.comparison import BestPolicy
+from cje.results.decimals import decimals_for_errors
 
 __all__ = ["find_best"]
 
@@ -17,12 +18,12 @@ def find_best(
     warnings: Mapping[str, tuple[str, ...]],
     level: float,
 ) -> BestPolicy:
-    """The policy with the highest estimate among those that may lead, and its ties.
+    """The policy with the highest estimate among those that may be best, and its ties.
 
-    A policy whose calibration is borrowed has too few labels to contradict the judge, so a judge
-    that overrates it would make it the best: it may tie with the leader, never lead. Ties are those
-    whose difference to the leader is not significant although the leader was chosen by looking
-    (`InfluenceEstimate.lead_intervals`).
+    A policy with borrowed calibration has too few labels to contradict the judge, so a judge that
+    overrates it would make it the best: it may tie with the best policy, but not be it. Ties are
+    policies without a significant difference to the best, by intervals that account for its
+    selection (`InfluenceEstimate.lead_intervals`).
     """
     usable = [name for name in influence.names if name not in refused]
     eligible = [name for name in usable if name not in borrowed]
@@ -37,7 +38,8 @@ def find_best(
     others = [name for name in usable if name != best]
     gaps = rivals.lead_intervals(best, level) if others else ()
     ties = tuple(n for n, gap in zip(others, gaps, strict=True) if gap.low <= 0.0)
-    note = f"{best} has the highest estimate, {value[best]:.4g}"
+    decimals = decimals_for_errors(rivals.standard_errors(full=True).tolist())
+    note = f"{best} has the highest estimate, {value[best]:.{decimals}f}"
     if ties:
         note += f"; no significant difference to {', '.join(ties)}"
     note += _left_out(value, best, [n for n in usable if n in borrowed])
@@ -49,7 +51,7 @@ def find_best(
 
 
 def _left_out(value: Mapping[str, float], best: str, borrowed: Sequence[str]) -> str:
-    """Policies with a higher estimate that cannot lead because their calibration is borrowed."""
+    """Policies with a higher estimate that are excluded because their calibration is borrowed."""
     higher = [name for name in borrowed if value[name] > value[best]]
     if not higher:
         return ""

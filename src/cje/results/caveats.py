@@ -1,4 +1,4 @@
-"""What a reader must know about one policy of a result besides its numbers."""
+"""Warnings and caveats about one policy of a result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["caveats_about", "warnings_about"]
 
 
 def warnings_about(result: EstimationResult, name: str) -> tuple[str, ...]:
-    """The warnings about one policy, except that it is borrowed."""
+    """Warnings about one policy, except that its calibration is borrowed."""
     return tuple(
         finding.message
         for finding in result.findings
@@ -24,7 +24,7 @@ def warnings_about(result: EstimationResult, name: str) -> tuple[str, ...]:
 
 
 def caveats_about(result: EstimationResult, name: str) -> tuple[str, ...]:
-    """That a policy has next to no labels of its own."""
+    """The caveat that a policy has almost no labels of its own."""
     if name not in result.metadata.get("borrowed", ()):
         return ()
     count = result.metadata.get("n_labels", {}).get(name) or 0

@@ -1,4 +1,4 @@
-"""The answers of a result about two policies, and about the best one."""
+"""Comparisons of two policies, and the best policy."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Comparison:
     margin, p_non_inferior : float, optional
         Test of the claim that `a` is worse than `b` by less than `margin` (one-sided).
     caveats : tuple of str
-        What the number rests on: borrowed calibration.
+        Conditions of the number, such as borrowed calibration.
     p_non_inferior_back : float, optional
-        The same claim of `b` against `a`; both together are an equivalence test.
+        The same claim with `a` and `b` exchanged; both together are an equivalence test.
     p_adjusted, p_non_inferior_adjusted, p_non_inferior_back_adjusted : float, optional
-        One row of a table of several comparisons: adjusted for their number (Holm). None where the
-        pair was asked for by itself.
+        In a table of several comparisons: adjusted for their number (Holm). None for a pair that is
+        asked for by itself.
     adjusted_interval : Interval, optional
-        All intervals of the table hold at once (Bonferroni, which Holm's test never contradicts:
-        where it leaves zero out, `p_adjusted` is significant).
+        All intervals of the table hold jointly (Bonferroni). Holm's test never contradicts them: if
+        the interval excludes zero, `p_adjusted` is significant.
     refused : str, optional
-        Why there is no comparison: one of the two values was refused. No number is given then.
+        The reason if one of the two values was refused. All numbers are then NaN.
     """
 
     a: str
@@ -96,7 +96,7 @@ class Comparison:
         )
 
     def alone(self) -> Comparison:
-        """The same comparison asked for by itself: nothing adjusted."""
+        """The same comparison by itself, without adjustment."""
         return replace(
             self,
             p_adjusted=None,
@@ -153,7 +153,7 @@ class Comparison:
         return text + "".join(f"\n  caution: {caveat}" for caveat in self.caveats)
 
 
-# What a refused pair has no value for.
+# Numbers that a refused pair does not have.
 _NUMBERS = (
     "difference", "standard_error", "p_value", "interval", "p_non_inferior",
     "p_non_inferior_back", "p_adjusted", "p_non_inferior_adjusted",
@@ -164,7 +164,7 @@ _NUMBERS = (
 def refused_pair(
     a: str, b: str, reason: str, *, level: float, margin: float | None, caveats: tuple[str, ...]
 ) -> Comparison:
-    """The comparison that is not given because a value was refused: NaN, and the reason."""
+    """A refused comparison, because a value was refused: NaN, and the reason."""
     nan = math.nan
     return Comparison(
         a, b, nan, nan, Interval(nan, nan, level), nan, margin, caveats=caveats, refused=reason
@@ -173,16 +173,16 @@ def refused_pair(
 
 @dataclass(frozen=True)
 class BestPolicy:
-    """The answer to "which one": a name, or None where no policy may be named.
+    """The best policy, or None if no policy may be named.
 
     Attributes
     ----------
     policy : str, optional
-        Highest estimate among the policies that may be used; None where no policy may.
+        Policy with the highest estimate among the usable policies; None if there is none.
     ties : tuple of str
         Usable policies whose difference to `policy` is not significant (max-t, joint level).
     excluded : mapping name -> reason
-        Policies a gate refused; `note` names them, too.
+        Policies that a gate refused; `note` also names them.
     note : str
         The answer as a sentence.
     warnings : tuple of str
@@ -210,7 +210,7 @@ class BestPolicy:
 
 
 def check_margin(margin: Any) -> float | None:
-    """A non-inferiority margin: a positive, finite number, or none."""
+    """Check a non-inferiority margin: None, or a positive finite number."""
     if margin is None:
         return None
     number = isinstance(margin, int | float) or hasattr(margin, "__float__")
@@ -233,7 +233,7 @@ def compare(
     caveats: tuple[str, ...],
     among: int | None = None,
 ) -> Comparison:
-    """The comparison of two quantities of one estimate, one of `among` in its table."""
+    """Compare two quantities of one estimate, as one of `among` comparisons in a table."""
     if a == b:
         raise CJEError("a policy cannot be compared with itself", value=a)
     margin = check_margin(margin)
@@ -264,11 +264,11 @@ def compare(
 def adjusted(
     pairs: Sequence[Comparison], among: int | None = None
 ) -> tuple[tuple[Comparison, float], ...]:
-    """A table of comparisons, each with its Holm-adjusted p-value (NaN for a refused pair).
+    """Add Holm-adjusted p-values to a table of comparisons (NaN for a refused pair).
 
     Tests of no difference are one family; claims of non-inferiority, in both directions, another.
-    Refused pairs make no claim and belong to neither. `among` is the number of pairs that the table
-    was chosen from, where that is more than it shows.
+    Refused pairs belong to neither. `among` is the number of pairs from which the table was
+    selected, if that is more than the table shows.
     """
     if any(pair.refused is not None for pair in pairs):
         done = iter(adjusted([pair for pair in pairs if pair.refused is None], among))
@@ -295,9 +295,10 @@ def adjusted(
 
 
 def _shaffer(p_values: Sequence[float], pairs: int) -> list[float]:
-    """Holm for claims in both directions: of the two about one pair at most one can be wrong.
+    """Holm's adjustment for claims in both directions, of which at most one per pair can be wrong.
 
-    So at most half of them are, and no factor exceeds that half (Shaffer 1986, JASA 81, 826-831).
+    So at most half of the claims can be wrong, and no factor exceeds that half (Shaffer 1986, JASA
+    81, 826-831).
     """
     p = np.asarray(p_values)
     order = np.argsort(p, kind="stable")

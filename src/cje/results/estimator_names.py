@@ -1,4 +1,4 @@
-"""What each estimator computes, in one phrase: for reports, listings and help."""
+"""A phrase on what each estimator computes, for reports, listings and help."""
 
 from __future__ import annotations
 

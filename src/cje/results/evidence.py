@@ -1,7 +1,7 @@
-"""What a result keeps of the rows it came from, so that a report can show them.
+"""The rows behind a result, for its report.
 
-References to arrays that exist anyway: keeping them costs nothing, nothing is computed before a
-report or a picture asks, and nothing of it is written to JSON.
+These are references to existing arrays, so they cost nothing. Nothing is computed before a report
+or a picture needs it, and nothing of it is written to JSON.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Evidence:
     predicted : array (m,)
         Their labels predicted out of fold, on [0, 1].
     weights : array (n, K), optional
-        Importance weights, mean one; a column a target policy.
+        Importance weights with mean one, one column per target policy.
     projected : array (n, K), optional
-        The same after the projection on the judge score.
+        The same weights after the projection on the judge score.
     predict : function, optional
         The labels predicted for the rows of an index, on [0, 1].
     """

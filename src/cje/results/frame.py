@@ -1,4 +1,4 @@
-"""A result as one tidy data frame."""
+"""A result as a tidy data frame."""
 
 from __future__ import annotations
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from cje.inference import Interval, Severity
 from cje.report.wording import p_value
 from cje.results.comparison import Comparison
+from cje.results.decimals import decimals_for
 from cje.results.pairwise import human_verdicts, is_pairwise, preference
 from cje.results.result import EstimationResult
 
-__all__ = ["decimals_for", "headline", "on_labels", "pair_sentence", "question", "unit"]
+__all__ = ["headline", "on_labels", "pair_sentence", "question", "unit"]
 
 _MOST = 12
 
 
 def question(result: EstimationResult) -> str:
-    """What the result answers, naming the baseline."""
+    """The question that the result answers, with the baseline's name."""
     if len(result.policies) == 1:
         return f"How good is {result.policies[0]}?"
     others = [name for name in result.policies if name != result.baseline]
@@ -29,13 +28,13 @@ def question(result: EstimationResult) -> str:
 def headline(result: EstimationResult, most: int = _MOST) -> list[str]:
     """One sentence per candidate against the baseline; of a single policy, its value.
 
-    Where rows or labels were skipped, the first sentence says how many.
+    If rows or labels were skipped, the first sentence reports how many.
     """
     return [*_skipped(result), *_answer(result, most)]
 
 
 def _skipped(result: EstimationResult) -> list[str]:
-    """What `skip_bad_rows` left out, as one sentence."""
+    """The numbers of skipped rows and labels (`skip_bad_rows`), as a sentence."""
     counts = result.metadata.get("skipped", {})
     rows, labels = counts.get("rows", 0), counts.get("labels", 0)
     parts = []
@@ -66,16 +65,8 @@ def unit(result: EstimationResult) -> str:
     return " points" if high - low > 1.0 else ""
 
 
-def decimals_for(interval: Interval) -> int:
-    """Decimals that show two digits of the interval's width."""
-    width = interval.width
-    if not (np.isfinite(width) and width > 0.0):
-        return 3
-    return int(np.clip(1 - np.floor(np.log10(width)), 0, 9))
-
-
 def on_labels(result: EstimationResult, *names: str) -> str:
-    """``on 150 labels``: those of the named policies, or where they come from."""
+    """``on 150 labels``: the number of labels of the named policies, or their source."""
     if is_pairwise(result):
         return f", on {human_verdicts(result)}"
     counts = result.metadata.get("n_labels", {})
@@ -93,7 +84,7 @@ def pair_sentence(
 ) -> str:
     """One comparison as a sentence: its verdict, size, interval, labels and conditions.
 
-    `name` makes a version's name safe for where the sentence is shown.
+    `name` makes a version's name safe for the place where the sentence is shown.
     """
     a, b = name(pair.a), name(pair.b)
     if pair.refused is not None:
@@ -126,7 +117,7 @@ def _difference(pair: Comparison, *, sign: bool) -> tuple[str, str]:
 
 
 def _adjusted(pair: Comparison) -> str:
-    """The adjusted p-value where the interval leaves out zero and the test does not reject."""
+    """The adjusted p-value if the interval excludes zero and the test does not reject."""
     if pair.p_adjusted is None or 0.0 in pair.interval:
         return ""
     return f"; {p_value(pair.p_adjusted)} after adjustment for the number of comparisons"

@@ -1,4 +1,4 @@
-"""The answers of a result saved without its influence matrix: its numbers, as computed."""
+"""The answers of a result saved without its influence matrix: the numbers as saved."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["KeptAnswers"]
 class KeptAnswers:
     """The table, the paired differences and the best policy of a result, at its own level.
 
-    Intervals follow from the influence of every cluster: its skewness and degrees of freedom, for
-    each difference anew. A covariance alone would give other intervals, so what was not computed
-    before saving is refused, never approximated.
+    Intervals depend on the influence of every cluster: on its skewness and degrees of freedom,
+    separately for each difference. A covariance alone would give other intervals, so what was not
+    computed before saving is refused and not approximated.
     """
 
     level: float
@@ -71,7 +71,7 @@ class KeptAnswers:
         return found
 
     def best_among(self, refused: dict[str, str]) -> BestPolicy:
-        """The best policy, unless other policies are refused now than when it was found."""
+        """The saved best policy; refused if the refused policies have changed since."""
         if self.best is None or self.best.excluded != refused:
             raise _refused("the best of other policies", "the best policy it was saved with")
         return self.best

@@ -1,4 +1,4 @@
-"""Which quantities of a result are compared with which."""
+"""The pairs of quantities that a result compares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_PAIRED = 30
 
 
 def levels(result: EstimationResult, order: Sequence[int]) -> list[list[int]]:
-    """Positions that are compared with each other, baseline first: all, or those of a level."""
+    """Groups of positions that are compared, baseline first: all, or those of each level."""
     if result.cells is None:
         return [list(order)]
     found: dict[str, list[int]] = {}

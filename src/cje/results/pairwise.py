@@ -1,6 +1,6 @@
-"""Results of side-by-side comparisons: their sentence, and tables and pictures of their own.
+"""Results of side-by-side comparisons: their sentence, tables and pictures.
 
-Everything is drawn from ``diagnostics["pairwise"]``, so that a saved result shows the same.
+All of them are made from ``diagnostics["pairwise"]``, so a saved result shows the same.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cje.report import Forest, ForestRow, Part, Section, Table
-from cje.report.wording import interval, number, percent
+from cje.report.wording import interval, number, p_cell, percent
 from cje.results.text_table import TextTable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def is_pairwise(result: EstimationResult) -> bool:
 
 
 def human_verdicts(result: EstimationResult) -> str:
-    """``100 human verdicts``: those behind the whole result."""
+    """``100 human verdicts``: the number behind the whole result."""
     n = int(result.metadata["comparisons"]["labels"])
     return f"{n:,} human verdict{'' if n == 1 else 's'}"
 
@@ -36,7 +36,7 @@ def human_verdicts(result: EstimationResult) -> str:
 def preference(
     result: EstimationResult, pair: Comparison, name: Callable[[str], str] = str
 ) -> str | None:
-    """The comparison of two versions as a share of wins; None where that is not the question."""
+    """The comparison of two versions as a share of wins; None for other results."""
     if not is_pairwise(result) or len(result.policies) != 2 or pair.verdict == "non-inferior":
         return None
     a, b = name(pair.a), name(pair.b)
@@ -77,7 +77,7 @@ def _head_to_head_text(found: Mapping[str, Any], level: float) -> TextTable:
     for pair in found["pairs"]:
         numbers: tuple[str, ...] = ("", "", "")
         if pair["win_rate"] is not None:
-            numbers = (percent(pair["win_rate"]), _shares(pair), f"{pair['p_adjusted']:.3g}")
+            numbers = (percent(pair["win_rate"]), _shares(pair), p_cell(pair["p_adjusted"]))
         counts = (f"{pair['comparisons']:,}", f"{pair['human_verdicts']:,}")
         rows.append((f"{pair['a']} over {pair['b']}", *numbers, *counts, _verdict(pair)))
     return TextTable(
@@ -161,13 +161,13 @@ def _ranking(found: Mapping[str, Any], level: float) -> list[Part]:
     )  # fmt: skip
     table = Table(
         "Win probabilities by the ranking", ("pair", "probability", f"{level:.0%} interval"),
-        chances, frozenset({1, 2}), "As the strengths imply, also for pairs never compared.",
+        chances, frozenset({1, 2}), "Implied by the strengths, also for pairs without comparisons.",
     )  # fmt: skip
     return [Forest("Ranking (Bradley-Terry)", rows, "strength (log-odds)", 0.0, note=note), table]
 
 
 def _agreement(found: Mapping[str, Any]) -> Part | None:
-    """How the judge's verdicts relate to people's, and the advantage of being shown first."""
+    """Agreement of the judge's verdicts with people's, and the advantage of being shown first."""
     rows = []
     agreement = found.get("agreement")
     if agreement:

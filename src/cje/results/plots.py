@@ -1,4 +1,4 @@
-"""Pictures of a result, drawn from the same parts as its report."""
+"""Plots of a result, drawn from the same parts as its report."""
 
 from __future__ import annotations
 

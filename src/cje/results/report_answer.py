@@ -1,4 +1,4 @@
-"""What can be said, what cannot, and what to do next, in sentences."""
+"""Sentences on what the result supports, what it does not, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from cje.inference import Interval, Severity
 from cje.report import Answer
 from cje.report.wording import fixed, isolated, shorten
 from cje.results.comparison import Comparison
-from cje.results.headline import decimals_for, pair_sentence, question, unit
+from cje.results.decimals import decimals_for
+from cje.results.headline import pair_sentence, question, unit
 from cje.results.result import EstimationResult
 
 __all__ = ["Pairs", "Rows", "answer_of", "significant"]
@@ -62,7 +63,7 @@ def _margin(result: EstimationResult, c: Comparison) -> str:
 
 
 def _leader(result: EstimationResult, best: str | None, rows: Rows) -> list[str]:
-    """The version with the highest value that may be used."""
+    """The usable version with the highest value."""
     if best is None:
         return []
     row = next(row for row in rows if row["policy"] == best)
@@ -104,7 +105,7 @@ def _borrowed(result: EstimationResult) -> list[str]:
 
 
 def _selected(result: EstimationResult) -> list[str]:
-    """Values that rest on a model of which rows were labelled."""
+    """Sentences on values that rest on a model of the selection of labels."""
     refused = result.refused()
     return [
         f"The value of {_name(f.subject)} without an assumption: {_text(f.message)}."
@@ -116,7 +117,7 @@ def _selected(result: EstimationResult) -> list[str]:
 
 
 def _steps(result: EstimationResult, best: str | None, pairs: Pairs) -> tuple[str, ...]:
-    """Actions of the findings, worst first, each once; then what would settle an open pair."""
+    """Actions of the findings, worst first, each once; then what would decide an open pair."""
     actions: dict[str, list[str]] = {}
     for severity in (Severity.REFUSE, Severity.WARNING):
         for finding in result.findings:
@@ -141,7 +142,7 @@ def _steps(result: EstimationResult, best: str | None, pairs: Pairs) -> tuple[st
 
 
 def _settle(result: EstimationResult, best: str, pairs: Pairs) -> list[str]:
-    """How much more data the best policy's closest rival needs, at the difference seen now."""
+    """How much more data would separate the best policy from its closest rival."""
     rivals = [c for c, p in pairs if best in (c.a, c.b) and not significant(result, p)]
     if not rivals:
         return []
@@ -155,7 +156,7 @@ def _settle(result: EstimationResult, best: str, pairs: Pairs) -> list[str]:
             f"Treat {pair} as equal for now: a difference as small as the one seen would need more "
             f"than {_MOST_FACTOR:.0f} times the prompts and labels."
         ]
-    if factor <= 1.0:  # excluded zero before the adjustment for the other pairs
+    if factor <= 1.0:  # the interval excludes zero before the adjustment for the other pairs
         return [f"To decide between {pair} only, repeat that one comparison on new prompts."]
     return [
         f"To decide between {pair}, about {max(factor, 1.5):.2g} times as many prompts and labels "
@@ -182,7 +183,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _capped(lines: list[str], rest: str) -> list[str]:
-    """At most a handful of lines; the number of those left out, and where they are."""
+    """The first few lines, then the number of omitted lines and where they are."""
     if len(lines) <= _MOST:
         return lines
     return [*lines[: _MOST - 1], f"{len(lines) - _MOST + 1} more {rest}."]

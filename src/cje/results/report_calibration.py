@@ -110,7 +110,7 @@ def residuals_part(result: EstimationResult) -> Part | None:
 
 
 def _saved_regions(result: EstimationResult) -> list[Forest]:
-    """Residuals by third of the score, from the diagnostics of a saved result."""
+    """Residuals by thirds of the score, from the diagnostics of a saved result."""
     fit = result.diagnostics.get("calibration_fit") or {}
     width, times = _width(result), float(ndtri(0.5 + result.level / 2.0))
     rows = tuple(

@@ -1,7 +1,7 @@
 """Histograms, residuals, weights and samples of a report, from the rows behind a result.
 
-One pass over the rows at most, and what comes out is bounded: counts in bins, and a few hundred
-rows chosen by weight, residual and uncertainty, their text cut.
+It needs at most one pass over the rows, and its size is bounded: counts in bins, and a few hundred
+rows chosen by weight, residual and uncertainty, with shortened text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST_IN_HISTOGRAM = 100_000
 _SAMPLES, _PROMPT_CHARACTERS, _RESPONSE_CHARACTERS = 240, 240, 480
 _BAND_CELLS = 1000
 _NO_TEXT = "Texts were not kept: analyze_dataset(..., text=True) keeps those in the data."
-_SMALLEST_WEIGHT = 1e-4  # weights below it share the first bin
+_SMALLEST_WEIGHT = 1e-4  # smaller weights share the first bin
 
 
 # ---- histograms -----------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def sample_table(result: EstimationResult) -> SampleTable | None:
     if evidence is None or not len(evidence.dataset):
         return None
     data = evidence.dataset
-    # column by column: a maximum along rows of three numbers is slow
+    # by column: a maximum along rows of three numbers is slow
     weight = None if evidence.weights is None else reduce(np.maximum, evidence.weights.T)
     uncertainty, says = _uncertainty(result, evidence)
     rows = _choose(evidence, weight, uncertainty)
@@ -246,7 +246,7 @@ def _uncertainty(result: EstimationResult, evidence: Evidence) -> tuple[FloatArr
     curve = result.curves.get("judge")
     if curve is None or curve.low is None or curve.high is None:
         return None, ""
-    # the band at a thousand scores, looked up: interpolating row by row would be the slowest step
+    # looked up in the band at a thousand scores: interpolation for every row would be slow
     cells = data.judge_scale.from_unit((np.arange(_BAND_CELLS) + 0.5) / _BAND_CELLS)
     half = np.interp(cells, curve.x, 0.5 * (curve.high - curve.low))
     return half[
@@ -278,11 +278,11 @@ def _choose(
 
 
 def _largest(values: FloatArray, count: int) -> IntArray:
-    """Positions of the largest values; ties go to the earlier rows whatever the sort does."""
+    """Positions of the largest values; ties go to earlier rows."""
     if len(values) <= count:
         return np.arange(len(values))
     some = values[:: max(1, len(values) // (64 * count))]
-    # The count-th largest of some values is at most that of all, so few rows are left to sort.
+    # The count-th largest of a part is at most that of all, so few rows remain to sort.
     near = np.flatnonzero(values >= np.partition(some, len(some) - count)[len(some) - count])
     best = values[near]
     cut = np.partition(best, len(best) - count)[len(best) - count]
@@ -306,7 +306,7 @@ def _names(codes: Codes, rows: IntArray) -> list[str]:
 
 
 def _texts(text: Strings, rows: IntArray, limit: int) -> list[str]:
-    # one string at a time: a column may hold megabytes in each row
+    # one string at a time: each row may hold megabytes
     return [shorten(text[row] or "", limit) for row in rows.tolist()]
 
 

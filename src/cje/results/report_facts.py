@@ -1,4 +1,4 @@
-"""How a result was made: options, versions and fingerprints, as the last part of a report."""
+"""Options, versions and fingerprints of a result: the last part of a report."""
 
 from __future__ import annotations
 

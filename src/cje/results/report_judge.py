@@ -8,7 +8,8 @@ from cje.diagnostics.judge_card import BiasEffect, JudgeCard, JudgeCards, Measur
 from cje.findings import Finding
 from cje.findings.labels import JUDGE_BIAS
 from cje.report import Facts, FindingsPart, Forest, ForestRow, Part, Report, Section, Table
-from cje.report.wording import fixed, interval, isolated, p_value, percent, signed
+from cje.report.wording import fixed, isolated, p_cell, percent
+from cje.results.decimals import decimals_for_widths
 from cje.results.text import TextTable
 
 __all__ = ["judge_page", "judge_section", "judge_sentences", "judge_tables"]
@@ -17,7 +18,7 @@ _SAVED, _SHARE = "labels saved", "R2"
 
 
 def judge_sentences(cards: JudgeCards, name: Callable[[str], str] = str) -> list[str]:
-    """What each judge is worth, and what all together are; `name` makes a name safe to show."""
+    """Sentences on each judge, and on all together; `name` makes a name safe to show."""
     found = [_worth(card, name) for card in cards.cards]
     stacked = {measure.name: measure for measure in cards.stacked}
     if stacked:
@@ -71,17 +72,22 @@ def _points(measure: Measure) -> str:
 
 
 def judge_tables(cards: JudgeCards) -> list[TextTable]:
-    """The statistics of all judges side by side, then what each one's errors depend on."""
+    """The statistics of all judges side by side, then the factors of each judge's errors."""
     level = f"{cards.cards[0].level:.0%} intervals, clustered by prompt"
     foot = "\n".join(_absent(cards))
     columns = ("statistic", *(card.judge for card in cards.cards))
     found = [TextTable(f"agreement with the labels, {level}", columns, _rows(cards), foot)]
     for card in cards.cards:
         if card.biases:
+            widths = [
+                b.high - b.low for b in card.biases if b.low is not None and b.high is not None
+            ]
+            places = decimals_for_widths(widths)
             rows = tuple(
-                (_who(b), signed(b.effect), _limits(b), p_value(b.p_adjusted), f"{b.n:,}")
+                (_who(b), _signed(b.effect, places), _limits(b, places), p_cell(b.p_adjusted),
+                 f"{b.n:,}")
                 for b in card.biases
-            )
+            )  # fmt: skip
             title = f"errors of {card.judge}: calibrated score minus label, {level}"
             names = ("depends on", "effect", "interval", "p (Holm)", "labels")
             found.append(TextTable(title, names, rows, _EFFECT))
@@ -89,7 +95,7 @@ def judge_tables(cards: JudgeCards) -> list[TextTable]:
 
 
 _EFFECT = (
-    "Positive: the judge flatters. Of a number, the change for one standard deviation more; of a "
+    "Positive: the judge overrates. Of a number, the change for one standard deviation more; of a "
     "level, its mean error minus that of all."
 )
 
@@ -113,7 +119,7 @@ def _cell(measure: Measure) -> str:
 
 
 def _absent(cards: JudgeCards) -> list[str]:
-    """Why statistics are not there, those of all judges once."""
+    """Reasons for missing statistics; those common to all judges once."""
     lines = []
     everywhere = [set(card.absent.items()) for card in cards.cards]
     common = set.intersection(*everywhere)
@@ -131,17 +137,22 @@ def _who(bias: BiasEffect) -> str:
     return f"{bias.factor} {bias.level}".strip()
 
 
-def _limits(bias: BiasEffect) -> str:
+def _limits(bias: BiasEffect, places: int) -> str:
     if bias.low is None or bias.high is None:
         return "unknown"
-    return interval(bias.low, bias.high, sign=True)
+    return f"{_signed(bias.low, places)} to {_signed(bias.high, places)}"
+
+
+def _signed(value: float, places: int) -> str:
+    text = fixed(value, places)
+    return f"+{text}" if float(f"{value:.{places}f}") > 0.0 else text
 
 
 # ---- parts of a page ------------------------------------------------------------------------
 
 
 def judge_section(cards: JudgeCards) -> Section:
-    """How good the judge is: what it saves, its agreement, its errors, what it is bound to."""
+    """The section on the judge: labels saved, agreement, errors, and its identity."""
     tables = judge_tables(cards)
     lead = " ".join(judge_sentences(cards, lambda name: isolated(name, 48)))
     parts: list[Part] = [
@@ -191,7 +202,7 @@ def _facts(cards: JudgeCards) -> list[tuple[str, str]]:
 
 
 def bound_to(card: JudgeCard) -> str:
-    """The judge that a card holds for."""
+    """The identity of the judge that a card describes."""
     own = card.identity
     if own is None:
         return "no judge: name it (cje judge --judge NAME --template FILE --rubric FILE)"
@@ -204,7 +215,7 @@ def bound_to(card: JudgeCard) -> str:
 
 
 def judge_page(cards: JudgeCards, findings: Sequence[Finding] = ()) -> Report:
-    """The judge card as a page of its own."""
+    """The judge card as a separate page."""
     section = judge_section(cards)
     parts: list[Part] = [FindingsPart("Findings", tuple(findings))] if findings else []
     return Report("Judge card", (*parts, section))

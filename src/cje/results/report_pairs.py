@@ -1,4 +1,4 @@
-"""Where they differ: prompts on which a candidate gains or loses most against the baseline."""
+"""Prompts on which a candidate gains or loses most against the baseline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOTE = (
 
 
 def pairs_part(result: EstimationResult) -> PairExamples | None:
-    """The pairs with the largest calibrated differences, where the responses' text was kept."""
+    """The pairs with the largest calibrated differences, if the text of responses was kept."""
     evidence = result.evidence
     if evidence is None or evidence.predict is None or evidence.dataset.response is None:
         return None
@@ -48,14 +48,14 @@ def pairs_part(result: EstimationResult) -> PairExamples | None:
 
 
 def _size(pair: PairExample) -> int:
-    """Bytes of its texts in the page, where ``<``, ``>`` and ``&`` take six."""
+    """Bytes of its texts in the page, in which ``<``, ``>`` and ``&`` take six each."""
     texts = (pair.prompt, pair.before, pair.after)
     marks = sum(text.count(mark) for text in texts for mark in "<>&")
     return sum(len(text.encode("utf-8")) for text in texts) + 5 * marks
 
 
 def _first_rows(data: Dataset, policy: str) -> IntArray:
-    """The first draw of one policy for each prompt: row by prompt code, -1 where it has none."""
+    """Row of one policy's first draw by prompt code; -1 for prompts without one."""
     rows = np.flatnonzero(data.policy.mask(policy))
     order = rows[np.lexsort((data.draw_idx[rows], data.prompt_id.codes[rows]))]
     prompts, at = np.unique(data.prompt_id.codes[order], return_index=True)
@@ -88,7 +88,7 @@ def _of(
 
 
 def _chosen(gain: FloatArray, labelled: BoolArray, label_gain: FloatArray, room: int) -> list[int]:
-    """Positions, the largest loss first; a fifth of the room is for pairs with both labels."""
+    """Positions, the largest loss first; a fifth of them are pairs with both labels."""
     judged = np.flatnonzero(labelled)
     judged = judged[np.argsort(-np.abs(label_gain[judged]), kind="stable")][: room // 5]
     rest = room - len(judged)

@@ -57,7 +57,7 @@ def make_report(
 
 
 def with_decision(page: Report, sentences: Sequence[str], undecided: bool) -> Report:
-    """The page with a gate's sentences first in its answer."""
+    """The page with a gate's sentences at the start of its answer."""
     answer, head = page.answer or Answer(), tuple(sentences)
     if undecided:
         cannot, steps = (*head[:-1], *answer.cannot), (*head[-1:], *answer.next)
@@ -77,7 +77,7 @@ def make_note(result: EstimationResult) -> Report:
 
 
 def others_part(results: Mapping[str, EstimationResult]) -> tuple[Part, ...]:
-    """The estimates of several estimators beside one another."""
+    """The estimates of several estimators side by side."""
     names = tuple(dict.fromkeys(name for result in results.values() for name in result.policies))
     rows = []
     for label, result in results.items():
@@ -120,7 +120,7 @@ def _parts(result: EstimationResult, pairs: Pairs, rows: Rows) -> tuple[Part, ..
 
 
 def _judge(result: EstimationResult) -> Part | None:
-    """How good the judge is, where the analysis measured it."""
+    """The section on the judge, if the analysis measured it."""
     found = result.diagnostics.get("judge_card")
     return None if found is None else judge_section(JudgeCards.from_dict(found))
 
@@ -147,7 +147,7 @@ def _subtitle(result: EstimationResult) -> str:
 
 
 def estimates_part(result: EstimationResult, table: Rows) -> Forest:
-    """Policies with intervals, and the truth where it is known (``metadata["truth"]``)."""
+    """Policies with intervals, and the truth if it is known (``metadata["truth"]``)."""
     truth: Mapping[str, float] = result.metadata.get("truth") or {}
     several = len(table) > 1
     rows = [
@@ -211,7 +211,7 @@ def _versus(result: EstimationResult, title: str = "") -> Forest | None:
 
 
 def _zone(result: EstimationResult) -> tuple[tuple[float, float] | None, str]:
-    """The range that the margin of the question, or the gain that a gate asks for, leaves open."""
+    """The zone of the non-inferiority margin, or below the gain that a gate requires."""
     margin, gain = result.metadata.get("margin"), result.metadata.get("min_gain")
     if gain:
         return (0.0, float(gain)), f"below the smallest gain required, {gain:g}"
@@ -260,7 +260,7 @@ def _verdict(c: Comparison) -> str:
 
 
 def _hint(result: EstimationResult, c: Comparison, p: float) -> str:
-    """Why the verdict can differ from the pair's own interval."""
+    """Explanation of a verdict that differs from the pair's own interval."""
     n = sum(pair.refused is None for pair, _ in result.compare_all())
     if n < 2:
         return f"One pair, nothing to adjust: {p_value(p)}."

@@ -1,4 +1,4 @@
-"""`EstimationResult`: what every estimator returns, on the label's own scale."""
+"""`EstimationResult`: the result of every estimator, on the label's own scale."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 __all__ = ["EstimationResult"]
 
 _NOTHING = (math.nan, math.nan)
-"""Of more policies not every pair is compared: only those with the baseline and the best one."""
+"""Beyond this number, policies are compared only with the baseline and the best one."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EstimationResult:
-    """Policy values with their uncertainty, and what the data cannot support.
+    """Policy values with their uncertainty, and findings on what the data cannot support.
 
     A value that a gate refused has no number in `rows`, `to_frame`, `ci`, comparisons, text,
-    report, pictures or the fields of the JSON: its reason stands there. What was computed is in
+    report, pictures or the fields of the JSON: its reason is there. The computed value is in
     `influence`, and in the JSON under ``diagnostics["refused_values"]``.
 
     Parameters
@@ -59,7 +59,7 @@ class EstimationResult:
     estimator : str
         Name of the estimator, as in the registry.
     influence : InfluenceEstimate
-        One quantity per policy, on the label's own scale; everything below follows from it.
+        One quantity per policy, on the label's own scale; all other numbers follow from it.
     diagnostics : mapping
         Numbers behind the estimates, plain JSON types.
     metadata : mapping
@@ -77,7 +77,7 @@ class EstimationResult:
     evidence : Evidence, optional
         References to the rows behind it, for `to_html` and the plots; never written to JSON.
     kept : KeptAnswers, optional
-        Of a result loaded without its influence matrix: the numbers it was saved with.
+        The saved numbers, for a result loaded without its influence matrix.
     """
 
     estimator: str
@@ -109,7 +109,7 @@ class EstimationResult:
 
     @property
     def baseline(self) -> str:
-        """What the others are compared with: ``metadata["baseline"]``, or the first policy.
+        """The policy that others are compared with: ``metadata["baseline"]``, or the first policy.
 
         Comparisons are candidate minus baseline, and tables begin with it.
         """
@@ -130,14 +130,14 @@ class EstimationResult:
 
     @property
     def standard_errors(self) -> FloatArray:
-        """Sampling uncertainty alone: what the influence function carries."""
+        """Sampling uncertainty only, from the influence function."""
         if self.kept is not None:
             return np.array([self.kept.rows[name]["standard_error"] for name in self.policies])
         return self.influence.standard_errors(full=False)
 
     @property
     def robust_standard_errors(self) -> FloatArray:
-        """Sampling plus oracle (label) and Monte Carlo uncertainty: what the intervals use."""
+        """Sampling, oracle (label) and Monte Carlo uncertainty, as in the intervals."""
         return self.influence.standard_errors(full=True)
 
     @property
@@ -154,9 +154,9 @@ class EstimationResult:
     def ci(self, level: float | None = None, *, joint: bool | None = None) -> Intervals:
         """(low, high) for each policy, always with the full uncertainty; ``ci()["name"]`` is one.
 
-        `joint` intervals hold all at once with probability `level` (max-t). That is the default
-        within subgroups, where there are many; policies have an interval each. A refused policy
-        has (NaN, NaN).
+        `joint` intervals hold simultaneously with probability `level` (max-t); this is the default
+        within subgroups. Otherwise each policy has its own interval. A refused policy has
+        (NaN, NaN).
         """
         refused = self.refused()
         limits = self._limits(level, joint=joint)
@@ -190,7 +190,7 @@ class EstimationResult:
     def compare_policies(self, a: str, b: str, *, margin: float | None = None) -> Comparison:
         """``a - b``, paired on shared prompts; `margin` asks for non-inferiority.
 
-        A question about these two alone: nothing is adjusted, unlike in `compare_all`.
+        Concerns these two alone: nothing is adjusted, unlike in `compare_all`.
         """
         return self._compare(a, b, margin).alone()
 
@@ -220,7 +220,7 @@ class EstimationResult:
         policies within a level, adjusted for all of them. A refused pair has the p-value NaN.
         Of more than 30 policies only the pairs with the baseline and with the best one are made,
         so that the cost grows with their number and not with its square; `compare_policies`
-        answers any other pair.
+        compares any other pair.
         """
         return list(self._pairs)
 
@@ -238,7 +238,7 @@ class EstimationResult:
         return adjusted([self._compare(a, b, among=among) for a, b in names], among)
 
     def versus_baseline(self) -> list[Comparison]:
-        """Each other policy minus the baseline; adjusted as in `compare_all`."""
+        """Each other policy minus the baseline, adjusted as in `compare_all`."""
         return [pair for pair, _ in self._pairs if self._is_baseline(pair.b)]
 
     def differences(self) -> list[dict[str, Any]]:
@@ -246,7 +246,7 @@ class EstimationResult:
         return pair_rows(self)
 
     def refused(self) -> dict[str, str]:
-        """Policies a gate refused, with the reason."""
+        """Policies that a gate refused, with the reason."""
         return dict(self._refused)
 
     @cached_property
@@ -299,7 +299,7 @@ class EstimationResult:
         return [table[k] for k in self._order]
 
     def refused_values(self) -> dict[str, dict[str, Any]]:
-        """What was computed of the policies a gate refused: for diagnosis, never for a decision."""
+        """Computed values of the refused policies: for diagnosis, not for decisions."""
         rows = self._computed_rows() if self.refused() else []
         return {row["name"]: {key: row[key] for key in NUMBERS} for row in rows if row["refused"]}
 
@@ -337,7 +337,7 @@ class EstimationResult:
         ``influence=False`` leaves the influence matrix out: smaller. Loaded again, such a result
         gives the numbers it was saved with (its table, paired differences, best policy, findings,
         report), and refuses what would need the matrix: another level, another margin. Its
-        `influence` then has values and covariance only.
+        `influence` then has only values and covariance.
         """
         from cje.results.saved import write
 

@@ -1,6 +1,6 @@
 """The file format of an `EstimationResult`: JSON, versioned, influence packed exactly.
 
-Beside what loading needs, a file holds the answers themselves, for readers without this package:
+Besides what loading needs, a file holds the answers, for readers without this package:
 ``table`` (single and joint limits), ``differences`` (with adjusted p-values, intervals and
 verdicts) and ``best``. A result saved without its influence matrix is loaded from them.
 """
@@ -35,15 +35,15 @@ from cje.results.result import EstimationResult
 __all__ = ["FORMAT", "VERSION", "dumps", "loads", "read", "write"]
 
 FORMAT, VERSION = "cje-result", 3
-_READABLE = (2, 3)  # version 2 had the sources of uncertainty in fields of their own
+_READABLE = (2, 3)  # version 2 had separate fields for the sources of uncertainty
 
-# A file is foreign data: whatever a wrong type, shape, number or code in it can raise.
+# A file is foreign data: all that a wrong type, shape, number or code in it can raise.
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, zlib.error)
 
 
 def dumps(result: EstimationResult, *, influence: bool = True) -> str:
     """The result as JSON text; NaN and infinity are refused, never written."""
-    whole = influence and result.kept is None  # what was loaded without it has none to give
+    whole = influence and result.kept is None  # a result loaded without the matrix cannot write it
     content = {"format": FORMAT, "version": VERSION, **_result_dict(result, whole)}
     try:
         return json.dumps(content, allow_nan=False, indent=1, default=_plain)
@@ -69,7 +69,7 @@ def loads(text: str) -> EstimationResult:
         )
     try:
         result = _result_from(content)
-        # Made once here, so that a changed file is refused at reading and not inside a report.
+        # Built once here, so that a damaged file is refused on reading and not inside a report.
         result.summary()
         result.report_parts()
         return result
@@ -118,7 +118,7 @@ def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
     refused = result.refused_values()
     values = _estimate_dict(result.influence, influence)
     diagnostics = {k: v for k, v in result.diagnostics.items() if k != "refused_values"}
-    if refused:  # a refused value has no number but here
+    if refused:  # the only place with the number of a refused value
         diagnostics["refused_values"] = refused
         values["values"] = [
             None if name in refused else value
@@ -151,7 +151,7 @@ def _result_dict(result: EstimationResult, influence: bool) -> dict[str, Any]:
 
 
 def _with_refused(values: dict[str, Any], computed: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with what was computed of the refused ones put back in its place."""
+    """The values, with the computed values of refused policies in their places."""
     names = list(values["names"])
     found = dict(values)
     found["values"] = [
@@ -196,7 +196,7 @@ def _result_from(content: dict[str, Any]) -> EstimationResult:
 
 
 def _metadata_from(metadata: Any, n_names: int) -> dict[str, Any]:
-    """The fields every answer relies on, checked; others are the writer's own."""
+    """The metadata; fields that the answers rely on are checked."""
     found = dict(metadata)
     if not 0.0 < float(found.get("level", 0.95)) < 1.0:
         raise ValueError("the level must lie between 0 and 1")
@@ -231,6 +231,7 @@ def _estimate_dict(estimate: InfluenceEstimate, influence: bool) -> dict[str, An
         "trials": None
         if estimate.trials is None
         else [_finite(v) for v in estimate.trials.tolist()],
+        "shrinkage": None if estimate.shrinkage is None else estimate.shrinkage.tolist(),
     }
 
 
@@ -294,6 +295,7 @@ def _estimate_from(data: dict[str, Any]) -> InfluenceEstimate:
         None if data["clusters"] is None else tuple(data["clusters"]),
         bounds,
         None if data.get("trials") is None else np.array(data["trials"], dtype=np.float64),
+        data.get("shrinkage"),
     )
 
 

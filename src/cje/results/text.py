@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from cje.inference import Finding, Interval, Severity
-from cje.results.headline import decimals_for, headline
+from cje.inference import Finding, Severity
+from cje.report.wording import p_cell
+from cje.results.decimals import decimals_for_errors, decimals_for_widths
+from cje.results.headline import headline
 from cje.results.pairing import MOST_PAIRED
 from cje.results.pairwise import is_pairwise, pair_tables
 from cje.results.result import EstimationResult
@@ -31,7 +32,7 @@ def describe(result: EstimationResult) -> str:
 
 
 def by_importance(findings: Sequence[Finding]) -> list[Finding]:
-    """Refusals first, then warnings, then information; in their order otherwise."""
+    """Refusals first, then warnings, then information; otherwise in the given order."""
     rank = {Severity.REFUSE: 0, Severity.WARNING: 1, Severity.INFO: 2}
     return sorted(findings, key=lambda finding: rank[finding.severity])
 
@@ -54,7 +55,7 @@ def tables(result: EstimationResult) -> list[TextTable]:
 
 
 def _judges(result: EstimationResult) -> list[TextTable]:
-    """Several judges, each assessed on its own."""
+    """The table of several judges, each assessed alone."""
     judges = result.diagnostics.get("judges", {})
     rows = tuple(
         (name, str(found["labels"]), *(_share(found[k]) for k in ("r2", "rank_correlation")))
@@ -71,12 +72,12 @@ def _share(value: float | None) -> str:
 
 
 def _anytime(result: EstimationResult) -> list[TextTable]:
-    """Intervals that hold at every look, where the analysis made them."""
+    """The table of anytime intervals, if the analysis made them."""
     found = result.metadata.get("anytime")
     if found is None:
         return []
     shown = [look for look in found["looks"] if look["open"]]
-    places = _width_places([look["high"] - look["low"] for look in shown])
+    places = decimals_for_widths([look["high"] - look["low"] for look in shown])
     rows = []
     for look in found["looks"]:
         limits = [f"{look[end]:.{places}f}" if look["open"] else "-" for end in ("low", "high")]
@@ -90,9 +91,11 @@ def _anytime(result: EstimationResult) -> list[TextTable]:
 
 
 def _values(result: EstimationResult, title: str, first: str) -> TextTable:
-    """One row per value; a refused one has no number, and its reason is under the table."""
+    """One row per value; a refused value has no number, and its reason is below the table."""
     table = result.rows()
-    places = _places(table)
+    places = decimals_for_errors(
+        [row["robust_standard_error"] for row in table if not row["refused"]]
+    )
     rows, foot = [], []
     for row in table:
         counts = ("" if row[key] is None else str(row[key]) for key in ("n_rows", "n_labels"))
@@ -109,25 +112,11 @@ def _values(result: EstimationResult, title: str, first: str) -> TextTable:
     return TextTable(title, columns, tuple(rows), "\n".join(safe(line) for line in foot))
 
 
-def _width_places(widths: Sequence[float]) -> int:
-    """Decimals of a table of intervals: two digits of the typical width."""
-    return decimals_for(Interval(0.0, sorted(widths)[len(widths) // 2])) if widths else 4
-
-
-def _places(table: Sequence[dict[str, Any]]) -> int:
-    """Decimals of the whole table: two digits of the typical standard error."""
-    spread = [row["robust_standard_error"] for row in table if not row["refused"]]
-    spread = [s for s in spread if s > 0.0]
-    if not spread:
-        return 4
-    return int(min(max(math.ceil(-math.log10(sorted(spread)[len(spread) // 2])) + 1, 0), 9))
-
-
 def _differences(result: EstimationResult, title: str) -> TextTable:
     """Verdicts and p-values are adjusted; the interval is one pair's alone, or joint within levels.
 
-    With a margin two more columns: is the first policy non-inferior to the second, and the second
-    to the first.
+    With a margin, two more columns test whether the first policy is non-inferior to the second, and
+    the second to the first.
     """
     within = result.cells is not None
     margin = result.metadata.get("margin")
@@ -137,7 +126,7 @@ def _differences(result: EstimationResult, title: str) -> TextTable:
         title += f"; p and verdict adjusted for {len(usable)} pairs (Holm)"
     key = "adjusted_interval" if within else "interval"
     widths = [pair[key]["high"] - pair[key]["low"] for pair in usable]
-    places = _width_places(widths)
+    places = decimals_for_widths(widths)
     claims = ["p_non_inferior_adjusted", "p_non_inferior_back_adjusted"] if margin else []
     rows = []
     for pair in pairs:
@@ -148,8 +137,8 @@ def _differences(result: EstimationResult, title: str) -> TextTable:
             shown = [
                 f"{pair['difference']:+.{places}f}",
                 f"{limits['low']:+.{places}f} to {limits['high']:+.{places}f}",
-                f"{pair['p_adjusted']:.3g}",
-                *(f"{pair[claim]:.3g}" for claim in claims),
+                p_cell(pair["p_adjusted"]),
+                *(p_cell(pair[claim]) for claim in claims),
             ]
         verdict = (
             "no significant difference" if pair["verdict"] == "inconclusive" else pair["verdict"]
@@ -163,7 +152,7 @@ def _differences(result: EstimationResult, title: str) -> TextTable:
         )
     columns = ["difference", "value", "interval", "p (Holm)", "verdict"]
     if margin is not None:
-        columns[-1:-1] = ["p 1st non-inf.", "p 2nd non-inf."]
+        columns[-1:-1] = ["p 1st non-inferior", "p 2nd non-inferior"]
     return TextTable(title, tuple(columns), tuple(rows), _foot(result, margin))
 
 
@@ -189,7 +178,7 @@ def _foot(result: EstimationResult, margin: float | None) -> str:
 
 
 def _marks(result: EstimationResult, row: dict[str, Any]) -> str:
-    """What a reader must know of one row."""
+    """Marks of one row, such as borrowed calibration."""
     found = []
     if len(result.policies) > 1 and row["policy"] == result.baseline:
         found.append("baseline")

@@ -1,4 +1,4 @@
-"""`TextTable`: a table as text, before anybody draws it."""
+"""`TextTable`: a table of text cells, for any renderer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Judge scores with variances, and policy values that show where their uncertainty comes from.
+"""Judge scores with variances, and policy values with the sources of their uncertainty.
 
-The names of the founding document on the estimators of `cje.estimators`; nothing is estimated here.
+The founding document's names for the estimators of `cje.estimators`; nothing is estimated here.
 
 See docs/methods/uncertainty.md.
 """

@@ -1,4 +1,4 @@
-"""Debias the judge's means, then ask how far its stated variances can be believed."""
+"""Debias the judge's means, and measure how far its stated variances are right."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class IsotonicCalibration:
-    """A monotone map from judge score to expected label: linear between knots, flat outside."""
+    """A monotone map from judge score to expected label: linear between knots, constant outside."""
 
     x_knots: FloatArray
     y_knots: FloatArray
@@ -50,7 +50,7 @@ class IsotonicCalibration:
 
 @dataclass(frozen=True)
 class CalibratedReward:
-    """A reward with the uncertainty of the label around it: mean, variance, and the raw score."""
+    """A reward with the variance of the label around it, and the raw score."""
 
     mean: float
     variance: float
@@ -58,7 +58,7 @@ class CalibratedReward:
 
 
 class CalibratedRewards(Sequence[CalibratedReward]):
-    """A batch of `CalibratedReward`: arrays that iterate as objects."""
+    """A batch of `CalibratedReward` as arrays; iterating gives the single rewards."""
 
     def __init__(self, mean: FloatArray, variance: FloatArray, raw: JudgeScores) -> None:
         self.mean, self.variance, self.raw = mean, variance, raw
@@ -106,7 +106,7 @@ def calibrate_scores_isotonic(
     k_folds: int = 5,
     random_state: int = 42,
 ) -> tuple[IsotonicCalibration, Gamma]:
-    r"""Fit the map from judge mean to label, and gamma after it.
+    r"""Fit the map from judge mean to label, and gamma.
 
     The map is isotonic on all labelled scores. Gamma compares squared errors with stated
     variances, :math:`\gamma = \sum (r_i - \hat m_i)^2 / \sum v_i`, with :math:`\hat m_i` predicted
@@ -152,7 +152,7 @@ def calibrate_scores_isotonic(
 
 
 def check_labels(labels: FloatArray) -> FloatArray:
-    """Labels on [0, 1], or an error that names the first that is not."""
+    """Check that labels are on [0, 1]; the error names the first that is not."""
     good = (labels >= 0.0) & (labels <= 1.0)
     if not good.all():
         row = int(np.argmin(good))

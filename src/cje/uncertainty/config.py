@@ -1,4 +1,4 @@
-"""Settings of `UncertaintyAwareDRCPO`, checked where they are made."""
+"""Settings of `UncertaintyAwareDRCPO`, checked on creation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class UncertaintyEstimatorConfig:
-    """How the estimator works.
+    """Settings of the estimator.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class UncertaintyEstimatorConfig:
     use_variance_shrinkage : bool
         Divide weights by ``1 + lambda v``.
     shrinkage_method : {"optimal", "adaptive", "fixed", "covariance"}
-        ``optimal`` minimises variance plus squared bias; ``adaptive`` goes on until the effective
+        ``optimal`` minimises variance plus squared bias; ``adaptive`` increases until the effective
         sample size reaches `min_ess_ratio`; ``fixed`` takes `fixed_shrinkage_lambda`;
         ``covariance`` is the formula as published, which is not optimal (see the docs).
     fixed_shrinkage_lambda : float
@@ -40,11 +40,11 @@ class UncertaintyEstimatorConfig:
     calibrate_variance : bool
         Scale the judge's variances by gamma.
     outcome_model : {"calibrated", "linear", "constant"}
-        q in ``g + w (R - q)``, used where fresh draws are given: the calibrated reward itself, a
-        straight line in the score, or nothing.
+        q in ``g + w (R - q)``, used with fresh draws: the calibrated reward itself, a straight line
+        in the score, or a constant.
     standard_error : {"once", "twice"}
         ``once``: the influence function, which contains the judge's noise. ``twice``: the published
-        form, which adds ``E[w^2 v] / n`` to it; too wide wherever the influence has it already.
+        form, which adds ``E[w^2 v] / n`` to it and is too wide if the influence already has it.
     compute_diagnostics : bool
         Attach an `UncertaintyReport` to every policy.
     confidence_level : float

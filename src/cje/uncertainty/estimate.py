@@ -1,4 +1,4 @@
-"""One policy's value, its interval, and where its variance comes from."""
+"""One policy's value, its interval, and the sources of its variance."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["PolicyUncertaintyResult", "UncertaintyAwareEstimate", "VarianceDecom
 
 @dataclass(frozen=True)
 class VarianceDecomposition:
-    """Where an estimate's variance comes from. The two shares add up to 100.
+    """The sources of an estimate's variance. The two shares add up to 100.
 
     Attributes
     ----------
     eif : float
-        Variance from which prompts and responses were sampled.
+        Variance from the sampling of prompts and responses.
     judge : float
-        Variance because the judge is not the oracle (with ``standard_error="twice"``: the term
-        the published formula adds).
+        Variance from the judge in place of the oracle (with ``standard_error="twice"``: the term
+        that the published formula adds).
     reported : float
-        ``E[w^2 v] / n``: what the judge's own (scaled) variances would say.
+        ``E[w^2 v] / n``: the same from the judge's own (scaled) variances.
     """
 
     eif: float
@@ -43,13 +43,13 @@ class VarianceDecomposition:
 
 @dataclass(frozen=True)
 class UncertaintyAwareEstimate:
-    """One policy's value with everything needed to judge it.
+    """One policy's value with its uncertainty.
 
     Attributes
     ----------
     shrinkage_bias : float
-        Estimated move of the value by shrinkage; `effective_sample_size` is what it bought
-        (from `raw_effective_sample_size`).
+        Estimated change of the value by shrinkage, which raises `raw_effective_sample_size` to
+        `effective_sample_size`.
     """
 
     value: float

@@ -1,8 +1,8 @@
 r"""`UncertaintyAwareDRCPO`: off-policy estimation under the names of the founding document.
 
 The estimate is that of `cje.estimators`: self-normalised weighting of the calibrated rewards, or
-the triply robust value where the targets' own draws are given, both with labels weighted by the
-importance weights W and with the option `WeightShrinkage`. The gates are theirs, too.
+the triply robust value if the targets' own draws are given, both with labels weighted by the
+importance weights W and with the option `WeightShrinkage`, and with the same gates.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class UncertaintyAwareDRCPO:
         Parameters
         ----------
         X : array (n, p), optional
-            Covariates of the prompt, for a better calibration. Values stay right without it.
+            Covariates of the prompt, for a better calibration. Values are right without it.
         judge_scores : JudgeScores or iterable of JudgeScore
             One per logged response.
         oracle_rewards : array (n,)
@@ -86,12 +86,12 @@ class UncertaintyAwareDRCPO:
             target / logging probability of every logged response.
         policy_names : sequence of str, optional
         fresh_judge_scores : one `JudgeScores` per policy (mapping or sequence), optional
-            Scores of the target's own responses. Without any ids, a set of n draws is taken to
-            answer the logged prompts in their order.
+            Scores of the target's own responses. Without ids, a set of n draws is assumed to answer
+            the logged prompts in their order.
         label_propensity : array (n,) or number, optional
             Probability that each row was labelled (default: the share of labelled rows).
         prompt_ids : sequence of str, optional
-            Rows with one id are one cluster, and a prompt counts once however many rows it has.
+            Rows with the same id are one cluster, and each prompt counts once.
         fresh_prompt_ids : one sequence of str per policy, optional
             Prompts of the fresh draws; used together with `prompt_ids`.
 
@@ -137,7 +137,7 @@ class UncertaintyAwareDRCPO:
             "level": config.confidence_level,
             "covariates": tuple(inputs.logged.covariates),
             "label_noise": config.label_noise,
-            # Equal weights are stated here, not the trace of scoring that was left out.
+            # Equal weights are declared here, so they are not a sign of skipped scoring.
             "same_as_logging": inputs.unweighted,
         }
         if config.use_variance_shrinkage:

@@ -19,9 +19,7 @@ from cje.uncertainty.config import UncertaintyEstimatorConfig
 
 __all__ = ["Inputs", "check_inputs"]
 
-_LARGEST_LOG = (
-    230.0  # e^230 = 1e100: squares of larger weights overflow; ratios are all that matter
-)
+_LARGEST_LOG = 230.0  # e^230 = 1e100: squares of larger weights overflow; only ratios matter
 
 FreshIds = Mapping[str, Sequence[str]] | Sequence[Sequence[str]]
 FreshScores = Mapping[str, JudgeScores] | Sequence[JudgeScores | Sequence[JudgeScore]]
@@ -34,7 +32,7 @@ class Inputs:
     Attributes
     ----------
     logged : Dataset
-        Scores, variances, labels and log-ratios; a row without an id is its own prompt.
+        Scores, variances, labels and log-ratios; a row without an id is a separate prompt.
     fresh : Dataset or None
     scores : JudgeScores
     weights : array (n, K)
@@ -73,7 +71,7 @@ def check_inputs(
     prompt_ids: Sequence[str] | None,
     fresh_prompt_ids: FreshIds | None,
 ) -> Inputs:
-    """Check shapes and values; every error names the argument and what to do."""
+    """Check shapes and values, and build the data sets."""
     scores = as_judge_scores(judge_scores)
     n = len(scores)
     if n < 2:
@@ -123,7 +121,7 @@ def _weights(given: ArrayLike, n: int) -> FloatArray:
             f"importance_weights must be ({n},) or ({n}, policies)", value=np.shape(given),
             hint="one row per logged response, one column per policy",
         )  # fmt: skip
-    low, high = w.min(axis=0), w.max(axis=0)  # NaN, where there is one, passes through both
+    low, high = w.min(axis=0), w.max(axis=0)  # NaN passes through both
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise CJEError(
             "importance_weights must be finite", value=float(w[~np.isfinite(w)][0]),
@@ -172,7 +170,7 @@ def _ids(given: Sequence[str], n: int) -> list[str]:
 
 
 def _row_names(scores: JudgeScores, labels: FloatArray, weights: FloatArray) -> list[str]:
-    """Names of rows without ids from what they hold, so that folds do not follow their order."""
+    """Names of rows without ids, from their content, so that folds do not follow their order."""
     keys = (*weights.T, np.nan_to_num(labels, nan=-1.0), scores.variance, scores.mean)
     rank = np.empty(len(scores), dtype=np.int64)
     rank[np.lexsort(keys)] = np.arange(len(scores))
@@ -180,7 +178,7 @@ def _row_names(scores: JudgeScores, labels: FloatArray, weights: FloatArray) -> 
 
 
 def _log_ratios(weights: FloatArray) -> FloatArray:
-    """Logarithms of the weights; a weight of zero gets one that is zero beside the others."""
+    """Logarithms of the weights; a weight of zero becomes one that is negligible."""
     positive = weights > 0.0
     logs = np.log(np.where(positive, weights, 1.0))
     logs -= np.maximum(logs.max(axis=0) - _LARGEST_LOG, 0.0)
@@ -188,7 +186,7 @@ def _log_ratios(weights: FloatArray) -> FloatArray:
 
 
 def _propensity(given: ArrayLike | None, labels: FloatArray) -> FloatArray | None:
-    """Probability of a label, on labelled rows; None where none are given."""
+    """Probability of a label, on labelled rows; None if not given."""
     if given is None:
         return None
     n, labelled = len(labels), ~np.isnan(labels)
@@ -256,8 +254,8 @@ def _fresh_names(
 ) -> list[str]:
     """Prompts of one policy's fresh draws.
 
-    They are matched with the logged rows by id where both have one; without any ids a set of n
-    draws answers the logged prompts in order; any other draw is its own prompt.
+    They are matched with the logged rows by id if both have ids. Without ids, a set of n draws
+    answers the logged prompts in order. Any other draw is a separate prompt.
     """
     if not named and n_fresh == len(ids):
         return ids

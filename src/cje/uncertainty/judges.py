@@ -1,4 +1,4 @@
-"""The judges under the founding document's names: every score has a variance with its source."""
+"""The judges under the founding document's names: every score has a variance and its source."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class UncertaintyJudgeConfig(JudgeConfig):
 
 @dataclass(frozen=True)
 class MeasuredScore(JudgeScore):
-    """A `JudgeScore` that says how its variance was found, from how many judgements."""
+    """A `JudgeScore` with the source of its variance and the number of judgements."""
 
     method: VarianceMethod = "none"
     n_verdicts: int = 1
 
 
 class MeasuredScores(JudgeScores):
-    """A batch of judge scores that says how their variances were found."""
+    """A batch of judge scores with the source of their variances."""
 
     __slots__ = ("method", "n_verdicts")
 

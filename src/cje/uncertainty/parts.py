@@ -1,4 +1,4 @@
-"""A result as neutral parts for a report: values, where their variance comes from, findings."""
+"""A result as neutral parts for a report: values, sources of variance, findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["result_parts"]
 def result_parts(
     policies: Sequence[PolicyUncertaintyResult], findings: tuple[Finding, ...]
 ) -> tuple[Part, ...]:
-    """A forest of the values, a table of their uncertainty, and what was noticed."""
+    """A forest of the values, a table of their uncertainty, and findings."""
     forest = Forest(
         "Policy values",
         tuple(

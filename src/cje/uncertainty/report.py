@@ -1,4 +1,4 @@
-"""`create_uncertainty_report`: where the uncertainty sits, and what to do next."""
+"""`create_uncertainty_report`: the sources of uncertainty, and what to do next."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = ["UncertaintyReport", "create_uncertainty_report"]
 
-_LARGEST = 1e100  # of a number to be squared, and one over the smallest
+_LARGEST = 1e100  # largest number that is squared; the smallest is one over it
 _TOP_SHARES = (0.01, 0.05, 0.10)
 
 
 @dataclass(frozen=True)
 class UncertaintyReport:
-    """Numbers by topic, then plain warnings and recommendations. Also reads like a mapping."""
+    """Numbers by topic, warnings and recommendations. Also a mapping."""
 
     summary: dict[str, Any]
     variance_decomposition: dict[str, float]
@@ -154,7 +154,7 @@ def _statistics(v: FloatArray) -> dict[str, float]:
 
 
 def _concentration(contribution: FloatArray) -> dict[str, float]:
-    """Share of sum w^2 v held by the largest contributions, and how many rows it amounts to."""
+    """Share of sum w^2 v in the largest contributions, and the effective number of rows."""
     n, total = len(contribution), float(contribution.sum())
     out = {}
     counts = [max(1, round(share * n)) for share in _TOP_SHARES]

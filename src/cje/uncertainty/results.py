@@ -1,4 +1,4 @@
-"""What the estimator returns: values, intervals, where the variance comes from, comparisons."""
+"""The result of the estimator: values, intervals, sources of variance, comparisons."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MultiPolicyUncertaintyResult:
         return sorted(self.policies, key=lambda policy: -policy.value)
 
     def pairwise_comparison(self, a: str, b: str, *, level: float = 0.95) -> dict[str, Any]:
-        """``a - b`` on the rows both share.
+        """``a - b`` on shared rows.
 
         Returns
         -------
@@ -80,7 +80,7 @@ class MultiPolicyUncertaintyResult:
             ``significant``, ``correlation`` of the two estimates, ``policy_a``, ``policy_b``.
         """
         if a == b:
-            self.influence.index(a)  # an unknown name is an error here as well
+            self.influence.index(a)  # raises for an unknown name
             raise CJEError("a policy cannot be compared with itself", value=a)
         pair = self.influence.difference(a, b)
         (low, high), p = tuple(pair.intervals(level)[0]), float(pair.p_values()[0])
@@ -100,7 +100,7 @@ class MultiPolicyUncertaintyResult:
         }
 
     def summary(self) -> str:
-        """A short table and what to watch."""
+        """A short table, and findings."""
         width = max(len(policy.name) for policy in self.policies)
         lines = [f"{self.estimator_type}: {len(self.policies)} policies, {self.n_samples} rows, "
                  f"{self.global_metadata['n_labels']} labels"]  # fmt: skip

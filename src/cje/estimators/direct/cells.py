@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cje.estimators.direct.own_labels import FewLabels
 from cje.estimators.direct.raters import RaterShare
-from cje.inference import LABELS, SAMPLING, Component
+from cje.inference import LABELS, SAMPLE_LABELS, SAMPLING, Component
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
 
-__all__ = ["Cell", "Labels", "label_components", "sampling_component", "to_bound"]
+__all__ = [
+    "Cell",
+    "Labels",
+    "few_label_component",
+    "label_components",
+    "sampling_component",
+    "to_bound",
+]
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Cell:
     by_label: FloatArray | None = None  # borrowed: influence of every label of the pool
     label_variance: FloatArray | None = None  # of the labels of each of its clusters
     clusters: IntArray | None = None  # those clusters
+    few: FewLabels | None = None  # too few of its own: apart from `influence`
+    shrinkage: float = 0.0  # what moved its value from its own labels' mean
 
 
 def sampling_component(cells: Sequence[Cell], influence: FloatArray) -> Component:
@@ -52,6 +62,19 @@ def sampling_component(cells: Sequence[Cell], influence: FloatArray) -> Componen
         if cell.clusters is not None and cell.label_variance is not None:
             known[cell.clusters, k] = cell.label_variance
     return Component(SAMPLING, influence, label_variance=known)
+
+
+def few_label_component(cells: Sequence[Cell], n_units: int) -> list[Component]:
+    """The labels of the policies that have few, with a moderated variance."""
+    if all(cell.few is None for cell in cells):
+        return []
+    influence = np.zeros((n_units, len(cells)))
+    spread = np.zeros_like(influence)
+    for k, cell in enumerate(cells):
+        if cell.few is not None:
+            influence[cell.clusters, k] = cell.few.influence
+            spread[cell.clusters, k] = cell.few.spread
+    return [Component(SAMPLE_LABELS, influence, spread=spread)]
 
 
 def label_components(

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from cje.data.codes import Codes
 from cje.data.dataset import Dataset
+from cje.errors import CJEError
 from cje.estimators.direct.audit import audit_labels
-from cje.estimators.direct.auto_covariates import Gain, feature_sets, gain
+from cje.estimators.direct.auto_covariates import covariate_finding
 from cje.estimators.direct.borrowing import Borrowing
 from cje.estimators.direct.cells import (
     Cell,
     Labels,
+    few_label_component,
     label_components,
     sampling_component,
     to_bound,
 )
 from cje.estimators.direct.findings import cell_findings, copy_findings, weighting_findings
-from cje.estimators.direct.label_pool import MIN_CLUSTERS, gather_labels
-from cje.estimators.direct.label_predictor import fit_label_predictor
+from cje.estimators.direct.fitting import fit_automatically, fit_with
+from cje.estimators.direct.label_pool import MIN_CLUSTERS
 from cje.estimators.direct.own_labels import ENTER_FROM
 from cje.estimators.direct.raters import rater_component, rater_role
 from cje.estimators.direct.rectifier import (
@@ -44,6 +47,7 @@ from cje.estimators.rows import (
     require_scores,
 )
 from cje.findings import Finding
+from cje.hints import by_interface
 from cje.inference import Component, InfluenceEstimate
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_means, cluster_sums, count_distinct
@@ -84,7 +88,11 @@ class DirectEstimator:
     covariates : sequence of str, or "auto"
         Columns of `dataset.covariates` for the prediction, such as ``("response_length",)``.
         ``"auto"``: length and format of the responses (from their text, or a column of lengths),
-        where they lower the out-of-fold error by more than a standard error.
+        and with `text_model` what they say, where that lowers the out-of-fold error by more than
+        a standard error.
+    text_model : path, optional
+        A folder with a model2vec model, which embeds the text of the responses for ``"auto"``
+        (extra ``text``). Nothing is ever downloaded.
     n_folds, seed : int
         Folds of clusters for cross-fitting.
     mode : {"auto", "monotone", "two_stage"}
@@ -122,6 +130,7 @@ class DirectEstimator:
         *,
         calibration_data: Sequence[Dataset] = (),
         covariates: Sequence[str] | Literal["auto"] = (),
+        text_model: str | Path | None = None,
         n_folds: int = 10,
         seed: int = 42,
         mode: str = "auto",
@@ -135,6 +144,15 @@ class DirectEstimator:
         self.covariates: tuple[str, ...] | Literal["auto"] = (
             "auto" if covariates == "auto" else tuple(covariates)
         )
+        if text_model is not None and self.covariates != "auto":
+            raise CJEError(
+                "text_model is for automatic covariates",
+                value=str(text_model),
+                hint="add "
+                + by_interface("covariates='auto'", "--covariate auto")
+                + ", or leave the model out",
+            )
+        self.text_model = text_model
         self.n_folds = n_folds
         self.seed = seed
         self.mode = mode
@@ -166,7 +184,9 @@ class DirectEstimator:
     def _predicted(self, rows: IntArray) -> FloatArray:
         """Labels predicted from the score (and covariates), labelled or not."""
         x = None if self._x is None else self._x[rows]
-        return self.predictor_.average(self.dataset.judge_score[rows], x)
+        predicted = self.predictor_.average(self.dataset.judge_score[rows], x)
+        offset = self._fitted.offset
+        return predicted if offset is None else predicted + offset[rows]
 
     def audit(self) -> tuple[dict[str, Any], list[Finding]]:
         """Diagnostics and findings, without a result."""
@@ -190,49 +210,23 @@ class DirectEstimator:
         require_scores(data, "direct")
         self._raters = rater_role(data, self.raters)
         self._units = data.units.compact()
-        self._gains: list[Gain] = []
+        parts, how = [data, *self.calibration_data], (self.n_folds, self.seed, self.mode)
         if self.covariates == "auto":
-            self._fit_best()
+            fitted = fit_automatically(parts, *how, text_model=self.text_model)
         else:
-            parts = [data, *self.calibration_data]
-            self._fit_with([covariate_matrix(part, self.covariates) for part in parts])
-        pool = self.pool_
+            tables = [covariate_matrix(part, self.covariates) for part in parts]
+            fitted = fit_with(parts, tables, *how)
+        self._fitted, self._x = fitted, fitted.x
+        self.pool_, self.predictor_ = fitted.pool, fitted.predictor
+        pool = fitted.pool
         rows, n = np.flatnonzero(data.is_labelled), pool.n_own
         propensity = None if data.label_propensity is None else data.label_propensity[rows]
         prediction = self.predictor_.at_labels[:n]
         self._labels = Labels(rows, prediction, pool.labels[:n], propensity)
         self._valuation = Valuation(
             data, self._x, self._units, self._labels, pool, self.predictor_,
-            Borrowing(self.predictor_, pool), self.min_labels,
+            Borrowing(self.predictor_, pool), self.min_labels, fitted.offset,
         )  # fmt: skip
-
-    def _fit_with(self, tables: Sequence[FloatArray | None]) -> None:
-        """Gather labels and fit the predictor with covariates, one table per data set."""
-        self._x, data = tables[0], self.dataset
-        self.pool_ = pool = gather_labels(
-            data, tables, self.calibration_data, n_folds=self.n_folds, seed=self.seed
-        )
-        self.predictor_ = fit_label_predictor(
-            pool.scores, pool.labels, pool.folds, n_folds=self.n_folds, weights=pool.weights,
-            covariates=pool.covariates, mode=self.mode,
-            reference=np.sort(data.judge_score) if self.mode == "monotone" else None,
-        )  # fmt: skip
-
-    def _fit_best(self) -> None:
-        """The set of features with the lowest out-of-fold error, if it pays."""
-        parts = [self.dataset, *self.calibration_data]
-        self._fit_with([None] * len(parts))
-        labels, plain = self.pool_.labels, self.predictor_.at_labels
-        best = (self._x, self.pool_, self.predictor_)
-        least = 0.0
-        for features in feature_sets(parts):
-            self._fit_with(features.tables)
-            found = gain(features.columns, labels, plain, self.predictor_.at_labels,
-                         self.pool_.clusters)  # fmt: skip
-            self._gains.append(found)
-            if found.used and found.gain > least:
-                best, least = (self._x, self.pool_, self.predictor_), found.gain
-        self._x, self.pool_, self.predictor_ = best
 
     def _own_labels(self, cells: Codes) -> list[IntArray]:
         """Positions of the labels of each cell."""
@@ -291,8 +285,9 @@ class DirectEstimator:
             self.dataset, self.pool_, self.predictor_, borrowed,
             transport_margin=self.transport_margin, level=self.level,
         )  # fmt: skip
-        if self._gains:
-            details["covariates"] = [found.to_dict() for found in self._gains]
+        if self._fitted.tried:
+            details["covariates"] = [found.to_dict() for found in self._fitted.tried]
+            findings = [covariate_finding(self._fitted.tried, self._fitted.used), *findings]
         if self.selection_:
             details["labelling"] = {name: c.to_dict() for name, c in self.selection_.items()}
         findings = selection_findings(self.selection_, findings)
@@ -341,6 +336,7 @@ class DirectEstimator:
             self._units.vocabulary,
             (0.0, 1.0),
             np.array([cell.trials for cell in done]),
+            np.array([cell.shrinkage for cell in done]),
         ).rescaled(scale.width, scale.low)
         borrowed = [name for name, cell in zip(names, done, strict=True) if cell.slope is None]
         n_rows = {name: len(cell.rows) for name, cell in zip(names, done, strict=True)}
@@ -365,7 +361,7 @@ class DirectEstimator:
 
     def _other_components(self, done: Sequence[Cell]) -> list[Component]:
         """The raters' choice, and the labels behind borrowed values."""
-        found = []
+        found = few_label_component(done, self._units.n_names)
         if self._raters.role == "random":
             between = rater_component(self.dataset, [cell.share for cell in done])
             found += [] if between is None else [between]

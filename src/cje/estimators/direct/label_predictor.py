@@ -79,6 +79,13 @@ class LabelPredictor:
             calibrated = self.fitted.predict_each_fold(scores, covariates) @ self.shares
         return self.blend * calibrated + (1.0 - self.blend) * line
 
+    def each_fold(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
+        """(n, F) predictions by the fits without each fold."""
+        scores = self.index(scores)
+        calibrated = self.fitted.predict_each_fold(scores, covariates)
+        lines = np.column_stack([_line(line, scores, covariates) for line in self.lines])
+        return self.blend * calibrated + (1.0 - self.blend) * lines
+
     @cached_property
     def _averaged_knots(self) -> tuple[FloatArray, FloatArray]:
         folds = self.fitted.folds

@@ -8,19 +8,23 @@ offsets is what the policy's labels show, but at least a twentieth of the label'
 :math:`\tau = \max(|\delta|, 0.05)`. The weight of the prior ends where the policy has labels
 enough: :math:`s^2` is multiplied by :math:`1 - n / n_0`, so nothing jumps at :math:`n_0`.
 
-The interval is that of R: any offset is covered, and the prior only lowers the error.
+The interval is that of R, around R (`InfluenceEstimate.shrinkage`): any offset is covered alike,
+and the prior only lowers the error of the value. Around the value, an interval of the same width
+would cover 97% where the offset is small and 93% where it is 2.5 s (four labels, s known).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from cje.estimators.direct.rectifier import LabelledCell, Rectified
 from cje.findings.labels import TRANSPORT_FAIL
-from cje.inference.moderation import PRIOR_LABELS
+from cje.inference.moderation import moderated_variance, piece_degrees
 from cje.kernels.arrays import FloatArray
 
-__all__ = ["ENTER_FROM", "moderated", "towards_borrowed"]
+__all__ = ["ENTER_FROM", "FewLabels", "few_labels", "towards_borrowed"]
 
 # Labelled clusters from which a policy's own labels enter and audit its calibration: with two, an
 # offset is known to one degree of freedom and every interval is useless; with six, a bad policy
@@ -32,31 +36,37 @@ ENTER_FROM = int(TRANSPORT_FAIL["labels_needed"])
 _LEAST_SPREAD = 0.05
 
 
-def towards_borrowed(own: Rectified, borrowed: float, cell: LabelledCell, enough: int) -> float:
-    """The value B + w (R - B)."""
-    offset = own.value - borrowed
-    pieces = cell.by_cluster(own.labels)
-    share = max(1.0 - cell.n_clusters / enough, 0.0)
-    noise = float(pieces @ pieces) * share
-    spread = max(abs(offset), _LEAST_SPREAD) ** 2
-    return borrowed + spread / (spread + noise) * offset
+class FewLabels(NamedTuple):
+    """The labels of a policy that has few, by labelled cluster."""
+
+    influence: FloatArray
+    spread: FloatArray  # expected standard deviation of each cluster's influence
+    variance: float  # moderated
+    unseen: float  # that variance where residuals that are all alike show none of it
 
 
-def moderated(
-    own: Rectified, cell: LabelledCell, residual_variance: float
-) -> tuple[Rectified, float]:
-    """The labels' influence with a moderated variance, and variance that residuals do not show.
+def few_labels(own: Rectified, cell: LabelledCell, residual_variance: float) -> FewLabels:
+    """What a few labels move, moderated by the residual variance of all other labels.
 
-    As in `cje.inference.moderation`: :math:`(d L + 4 P) / (d + 4)` with L the sum of squares over
-    d + 1 clusters and P that of the residual variance of all other labels.
+    The `Component` made of it (`few_label_component`) counts labelled clusters and prior in its
+    degrees of freedom (`cje.inference.moderation`).
     """
     pieces = cell.by_cluster(own.labels)
-    shares = cell.by_cluster(cell.weight)
-    seen = float(pieces @ pieces)
-    d = cell.n_clusters - 1.0
-    steady = residual_variance * float(shares @ shares)
-    variance = (d * seen + PRIOR_LABELS * steady) / (d + PRIOR_LABELS)
-    if seen <= 1e-12 * variance:
-        return own, variance
-    labels: FloatArray = own.labels * np.sqrt(variance / seen)
-    return own._replace(labels=labels), 0.0
+    spread = np.sqrt(residual_variance) * cell.by_cluster(cell.weight)
+    seen, n = np.array([pieces @ pieces]), np.array([float(cell.n_clusters)])
+    degrees = piece_degrees(spread[:, None], n)
+    variance = float(moderated_variance(seen, spread[:, None], degrees)[0][0])
+    if seen[0] <= 1e-12 * variance:
+        nothing = np.zeros_like(pieces)
+        return FewLabels(nothing, nothing, variance, variance)
+    return FewLabels(pieces, spread, variance, 0.0)
+
+
+def towards_borrowed(
+    own: float, borrowed: float, variance: float, n_clusters: int, enough: int
+) -> float:
+    """The value B + w (R - B), for the `variance` of the labels' part of R."""
+    offset = own - borrowed
+    noise = variance * max(1.0 - n_clusters / enough, 0.0)
+    spread = max(abs(offset), _LEAST_SPREAD) ** 2
+    return borrowed + spread / (spread + noise) * offset

@@ -102,7 +102,12 @@ def shrunken_slopes(slopes: list[Slope]) -> FloatArray:
 
 
 def rectified_mean(
-    prediction: FloatArray, row_weight: FloatArray | None, cell: LabelledCell, slope: float
+    prediction: FloatArray,
+    row_weight: FloatArray | None,
+    cell: LabelledCell,
+    slope: float,
+    *,
+    fitted_here: bool = True,
 ) -> Rectified:
     r"""Estimate and influence of one cell.
 
@@ -110,8 +115,8 @@ def rectified_mean(
               \quad e = y - \lambda f
 
     The leverage :math:`h_g` of the labelled cluster of row i, for an error that its labels share
-    (in the weighted mean and in the slope), makes the sum of squares unbiased with few labelled
-    clusters (HC2; MacKinnon & White 1985; Bell & McCaffrey 2002).
+    (in the weighted mean, and in the slope where that was `fitted_here`), makes the sum of squares
+    unbiased with few labelled clusters (HC2; MacKinnon & White 1985; Bell & McCaffrey 2002).
     """
     n = len(prediction)
     f_mean = float(prediction.mean()) if row_weight is None else float(row_weight @ prediction)
@@ -122,7 +127,7 @@ def rectified_mean(
     z, _ = _centred(cell)
     spread = float(cell.slope_weight @ z**2)
     leverage = cell.by_cluster(cell.weight)
-    if spread > 0:
+    if fitted_here and spread > 0:
         c = cell.by_cluster(cell.slope_weight)
         pull = cell.by_cluster(cell.slope_weight * z)
         leverage += pull**2 / np.where(c > 0, c, 1.0) / spread

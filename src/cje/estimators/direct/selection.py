@@ -11,6 +11,7 @@ import numpy as np
 from cje.data.dataset import Dataset
 from cje.data.field_names import may_be_time
 from cje.data.folds import get_folds
+from cje.diagnostics.labelling import chance_gap
 from cje.diagnostics.selection import (
     SelectionCheck,
     check_selection,
@@ -94,16 +95,28 @@ def selection_findings(
 
 
 def order_findings(data: Dataset, checks: Mapping[str, SelectionCheck]) -> list[Finding]:
-    """Policies whose labels lie in one part of the file, where no time says what that means."""
+    """Policies whose labels lie in one part of the file, where no time says what that means.
+
+    Policies with recorded propensities have no check. Where labelling was modelled from other
+    factors, the place of a row is compared beyond what these explain: a file in the order of the
+    score, labelled more often at high scores, is not labelled by its order.
+    """
     found: list[Finding] = []
-    if data.label_propensity is not None or any(may_be_time(name) for name in data.covariates):
+    if any(may_be_time(name) for name in data.covariates):
         return found
     limits = FIRST_ROWS_LABELLED
+    factors = _factors(data)
     for code, policy in enumerate(data.policy.names):
         check = checks.get(policy)
-        if check is None or check.status != "random" or check.position is None:
+        if check is None or check.status == "refused" or not check.factors:
             continue
-        gap = check.position
+        if check.position is not None:
+            gap = check.position
+        else:
+            mine = np.flatnonzero(data.policy.codes == code)
+            explained = [factors[name][mine] for name in check.depends_on]
+            beyond = _residual(place_in_file(len(mine)), explained)
+            gap = chance_gap(beyond, data.is_labelled[mine], data.units.codes[mine])
         p = float(t_p_value(gap.z, max(gap.n_prompts - 1.0, 1.0)))
         if p < limits["p_value"] and abs(gap.gap) > limits["position"]:
             where = "beginning" if gap.gap < 0 else "end"
@@ -111,6 +124,18 @@ def order_findings(data: Dataset, checks: Mapping[str, SelectionCheck]) -> list[
             position = float(place_in_file(len(labelled))[labelled].mean())
             found.append(limits.finding(policy, where=where, position=position, p_value=p))
     return found
+
+
+def _residual(values: FloatArray, factors: Sequence[FloatArray]) -> FloatArray:
+    """What a line in the factors (at their mean where missing) leaves of the values."""
+    if not factors:
+        return values
+    columns = [np.ones_like(values)]
+    for factor in factors:
+        known = np.isfinite(factor)
+        columns.append(np.where(known, factor, factor[known].mean() if known.any() else 0.0))
+    table = np.column_stack(columns)
+    return np.asarray(values - table @ np.linalg.lstsq(table, values, rcond=None)[0])
 
 
 def with_labelling_model(

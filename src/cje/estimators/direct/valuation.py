@@ -12,7 +12,7 @@ from cje.estimators.direct.borrowing import Borrowing
 from cje.estimators.direct.cells import Cell, Labels
 from cje.estimators.direct.label_pool import LabelPool
 from cje.estimators.direct.label_predictor import LabelPredictor
-from cje.estimators.direct.own_labels import moderated, towards_borrowed
+from cje.estimators.direct.own_labels import few_labels, towards_borrowed
 from cje.estimators.direct.raters import RaterShare
 from cje.estimators.direct.rectifier import LabelledCell, effective_trials, rectified_mean
 from cje.estimators.identical_labels import unseen_variance
@@ -39,6 +39,8 @@ class Valuation:
     borrowing : Borrowing
     min_labels : int
         Labelled clusters from which a cell rests on its own labels.
+    offset : array (n,), optional
+        What the text of each row adds to its prediction; a borrowed value does not use it.
     """
 
     data: Dataset
@@ -49,6 +51,7 @@ class Valuation:
     predictor: LabelPredictor
     borrowing: Borrowing
     min_labels: int
+    offset: FloatArray | None = None
 
     def labelled_cell(self, own: IntArray, weights: FloatArray | None) -> LabelledCell:
         """The labels at `own`, with row weights where prompts have several draws."""
@@ -79,19 +82,26 @@ class Valuation:
         x = None if self.x is None else self.x[rows]
         scores = self.data.judge_score[rows]
         prediction = self.predictor.average(scores, x)
+        if self.offset is not None:
+            prediction += self.offset[rows]
         prediction[at] = cell.prediction
-        found = rectified_mean(prediction, row_weight, cell, slope)
-        value, unseen = found.value, 0.0
-        if not enough:
-            found, unseen = moderated(found, cell, self._other_variance(rows[at], slope))
+        found = rectified_mean(prediction, row_weight, cell, slope, fitted_here=enough)
+        value, unseen, few = found.value, 0.0, None
+        influence = found.sample
+        if enough:
+            trials = effective_trials(found, at, cell)
+            influence[at] += found.labels
+            if np.ptp(cell.label) == 0.0:
+                unseen = unseen_variance(cell.n_clusters)
+        else:
+            trials = np.nan
+            few = few_labels(found, cell, self._other_variance(rows[at], slope))
+            unseen = few.unseen
             u = np.full(len(rows), 1.0 / len(rows)) if row_weight is None else row_weight
             borrowed = float(u @ self.predictor.reward(scores, x))
-            value = towards_borrowed(found, borrowed, cell, self.min_labels)
-        elif np.ptp(cell.label) == 0.0:
-            unseen = unseen_variance(cell.n_clusters)
-        trials = effective_trials(found, at, cell) if enough else np.nan
-        influence = found.sample
-        influence[at] += found.labels
+            value = towards_borrowed(
+                found.value, borrowed, few.variance, cell.n_clusters, self.min_labels
+            )
         mean = float(cell.weight @ cell.label)
         variance = float(cell.weight @ (cell.label - mean) ** 2)
         error = cell.label - slope * cell.prediction
@@ -100,8 +110,9 @@ class Valuation:
         codes = self.units.codes[rows[at]]
         clusters = np.empty(cell.n_clusters, dtype=np.int64)
         clusters[cell.cluster] = codes
+        value = float(np.clip(value, 0.0, 1.0))
         return Cell(
-            float(np.clip(value, 0.0, 1.0)),
+            value,
             influence,
             rows,
             len(at),
@@ -112,8 +123,10 @@ class Valuation:
             unseen,
             RaterShare(rows[at], cell.weight, error - float(cell.weight @ error)),
             trials,
-            label_variance=spread * shares**2,
+            label_variance=spread * shares**2 if enough else None,
             clusters=clusters,
+            few=few,
+            shrinkage=0.0 if enough else value - found.value,
         )
 
     def _other_variance(self, own_rows: IntArray, slope: float) -> float:

@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel
-from cje.checks import check_choice, is_number
+from cje.checks import check_choice
 from cje.data import Dataset, PrecomputedSampler
 from cje.diagnostics import GateThresholds, effective_sample_size
 from cje.diagnostics.judge_variance import Gamma, check_label_noise, label_noise_of
 from cje.errors import CJEError
 from cje.estimators.identical_labels import unseen_variance
-from cje.estimators.judge_curve import judge_curve
 from cje.estimators.offpolicy.findings import (
     carry_over,
     examine,
@@ -30,7 +29,9 @@ from cje.estimators.offpolicy.label_term import (
     through_calibration,
 )
 from cje.estimators.offpolicy.logged import FreshDraws, prepare_fresh, prepare_logged
+from cje.estimators.offpolicy.options import check_logprob_noise, known_targets
 from cje.estimators.offpolicy.problem import Fit, Problem
+from cje.estimators.offpolicy.reporting import evidence, metadata, shared_judge_curve
 from cje.estimators.offpolicy.rewards import RewardModels, Rewards, fit_model
 from cje.estimators.offpolicy.weight_bias import support_bias
 from cje.estimators.offpolicy.weight_check import weight_check_findings
@@ -40,19 +41,16 @@ from cje.estimators.offpolicy.weight_shrinkage import (
     shrink_weights,
     shrinkage_findings,
 )
-from cje.findings.running import REPLICATE_NOISE
 from cje.findings.weights import LABEL_UNCERTAINTY_LEFT_OUT
 from cje.inference import (
     LABELS,
     SAMPLE_LABELS,
     SAMPLING,
-    CalibrationCurve,
     Component,
     Finding,
     InfluenceEstimate,
 )
 from cje.kernels.arrays import FloatArray
-from cje.results.evidence import Evidence
 from cje.results.result import EstimationResult
 
 __all__ = ["LABEL_WEIGHTS", "OffPolicyEstimator"]
@@ -147,14 +145,14 @@ class OffPolicyEstimator(ABC):
         self.covariates = tuple(covariates)
         self.n_folds = n_folds
         self.seed = seed
-        self.same_as_logging = _targets(sampler, same_as_logging)
+        self.same_as_logging = known_targets(sampler, same_as_logging)
         self.use_mar = use_mar
         self.min_pi = min_pi
         self.level = level
         self.thresholds = thresholds or GateThresholds()
         self.shrinkage = shrinkage
         self.label_weight = label_weight
-        self.logprob_noise = _noise(logprob_noise)
+        self.logprob_noise = check_logprob_noise(logprob_noise)
         check_label_noise(label_noise)
         self.label_noise = label_noise
 
@@ -235,7 +233,8 @@ class OffPolicyEstimator(ABC):
         """The result on a prepared problem, which several estimators may share."""
         used, shrunk = self._shrink(problem)
         fit = self.fit(used)
-        scale = self.sampler.dataset.oracle_scale
+        data = self.sampler.dataset
+        scale = data.oracle_scale
         kept = [part for part in fit.components if self.oua_jackknife or part.kind != LABELS]
         influence = InfluenceEstimate(
             problem.logged.policies,
@@ -259,26 +258,14 @@ class OffPolicyEstimator(ABC):
             diagnostics["shrinkage"] = {
                 name: item.to_dict() for name, item in zip(influence.names, shrunk, strict=True)
             }
-        metadata = {
-            "level": self.level,
-            "quantity": "policy value",
-            "n_rows": {name: len(problem.logged) for name in problem.logged.policies},
-            "n_labels": {
-                name: int(problem.logged.labelled.sum()) for name in problem.logged.policies
-            },
-            "calibration_mode": problem.rewards.model.mode,
-            "label_uncertainty": _how(fit, self.oua_jackknife),
-            "off_policy": True,
-            "scale": [scale.low, scale.high],
-        }
         return EstimationResult(
             self.name,
             influence,
             {**diagnostics, **fit.diagnostics},
-            metadata,
+            metadata(problem, fit, data, level=self.level, counted=self.oua_jackknife),
             tuple(findings),
-            curves={"judge": self._judge_curve(problem)},
-            evidence=self._evidence(problem),
+            curves={"judge": shared_judge_curve(problem, data)},
+            evidence=evidence(problem, data),
         )
 
     def weighted_outcome(self, problem: Problem) -> FloatArray:
@@ -359,28 +346,6 @@ class OffPolicyEstimator(ABC):
             findings.append(LABEL_UNCERTAINTY_LEFT_OUT.finding())
         return diagnostics, findings
 
-    def _judge_curve(self, problem: Problem) -> CalibrationCurve:
-        data, logged = self.sampler.dataset, problem.logged
-        rows = logged.labelled
-        return judge_curve(
-            problem.rewards.model,
-            logged.scores[rows],
-            None if logged.covariates is None else logged.covariates[rows],
-            np.unique(logged.folds[rows]),
-            data.judge_scale,
-            data.oracle_scale,
-        )
-
-    def _evidence(self, problem: Problem) -> Evidence:
-        rows = np.flatnonzero(problem.logged.labelled)
-        return Evidence(
-            self.sampler.dataset,
-            rows,
-            problem.rewards.out_of_fold[rows],
-            problem.logged.weights,
-            problem.__dict__.get("projected"),  # only where an estimator needed it
-        )
-
     def prepare(self, models: RewardModels | None = None) -> Problem:
         """Collect arrays, calibrate rewards (or take `models`), align clusters."""
         logged = prepare_logged(
@@ -409,38 +374,6 @@ class OffPolicyEstimator(ABC):
         if noise is None:
             noise = label_noise_of(self.sampler.dataset.rater_labels)
         return Problem(logged, rewards, tuple(fresh), names, models.by_target, variance, noise)
-
-
-def _targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[str, ...]:
-    """Names of targets, one or several; raise CJEError for an unknown one."""
-    wanted = (names,) if isinstance(names, str) else tuple(names)
-    unknown = [name for name in wanted if name not in sampler.target_policies]
-    if unknown:
-        raise CJEError(
-            "same_as_logging names a policy that is not a target",
-            value=unknown,
-            hint=f"targets: {', '.join(sampler.target_policies)}",
-        )
-    return wanted
-
-
-def _noise(sd: float) -> float:
-    """A noise that a known factor corrects; beyond the registry's limit its law would matter."""
-    if not is_number(sd) or not 0.0 <= sd <= REPLICATE_NOISE["refuse_sd"]:
-        raise CJEError(
-            f"logprob_noise must lie between 0 and {REPLICATE_NOISE['refuse_sd']:g}",
-            value=sd,
-            hint="with more noise than that no factor makes the weights right: "
-            + REPLICATE_NOISE.action,
-        )
-    return float(sd)
-
-
-def _how(fit: Fit, counted: bool) -> str:
-    """Where the labels' uncertainty is."""
-    if not fit.labels_apart:
-        return "influence"
-    return "jackknife" if counted else "left out"
 
 
 def _within(values: FloatArray) -> bool:

@@ -211,7 +211,7 @@ def anytime_intervals(
         if part.influence is not None:
             moved |= np.abs(part.influence).sum(axis=0) > 0.0
     low, high, is_open = anytime_limits(
-        estimate.values, np.where(moved, se, 0.0), count, rule,
+        estimate.centre, np.where(moved, se, 0.0), count, rule,
         df=estimate.degrees_of_freedom(), skewness=estimate.skewness(), bounds=bounds,
     )  # fmt: skip
     return tuple(

@@ -1,4 +1,4 @@
-"""What a stage is: which calls a row needs, and what the row becomes once they are answered."""
+"""The interface of a stage: the calls a row needs, and the row once they are answered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cje.pipeline.request import Answer, Outcome, Passes, Recipe, Request
 
 __all__ = ["CallStage", "chunk_name", "schema_after"]
 
-# Columns that each stage adds, in order. Types are polars names so that this table stays data.
+# Columns that each stage adds, in order. Types are names in polars, so that this table is data.
 _COLUMNS: dict[str, dict[str, str]] = {
     "dataset": {
         "row_id": "Int64",
@@ -53,7 +53,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
     "calibration": {"reward": "Float64"},
 }
 ORDER = tuple(_COLUMNS)
-# The stages of a pairwise run, which follow the writing of every policy's responses.
+# Stages of a pairwise run, after every policy has written its responses.
 _PAIR_COLUMNS: dict[str, dict[str, str]] = {
     "pairs": {
         "row_id": "Int64",
@@ -74,12 +74,12 @@ _PAIR_COLUMNS: dict[str, dict[str, str]] = {
     "pair_slice": {"oracle_selected": "Boolean", "label_propensity": "Float64"},
     "pair_oracle": {"oracle_label": "Float64"},
 }
-# Providers that are functions of this process: no server, no key, no waiting, no second attempt.
+# Providers that are functions of this process: no server, no key, no waiting, no retry.
 IN_PROCESS = frozenset({"ngram", "offline", "deterministic", "callable", "csv"})
 
 
 def schema_after(stage: str) -> dict[str, Any]:
-    """Column types of a row once `stage` is done (an unused oracle leaves its columns null)."""
+    """Column types of a row after `stage` (without an oracle its columns are null)."""
     import polars as pl
 
     def resolve(name: str) -> Any:
@@ -99,26 +99,26 @@ def chunk_name(stage_fingerprint: str, source: Chunk) -> str:
 
 
 class CallStage(ABC):
-    """A stage whose work is model calls. It knows nothing of stores, retries or machines."""
+    """A stage that makes model calls. It does not handle stores, retries or machines."""
 
     name: ClassVar[str]
-    config: PipelineConfig  # what the stage was made from; another machine makes it again
+    config: PipelineConfig  # arguments of the stage, from which another machine rebuilds it
     #: The columns that `requests` reads; planning loads no others.
     inputs: ClassVar[tuple[str, ...]]
-    version: ClassVar[int] = 1  # raised when the same inputs would give other rows
+    version: ClassVar[int] = 1  # increased when the same inputs would give other rows
 
     @property
     @abstractmethod
     def recipes(self) -> Sequence[Recipe]:
-        """The kinds of call this stage makes."""
+        """The kinds of calls that this stage makes."""
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """Everything in the configuration that decides this stage's rows."""
+        """All settings that determine this stage's rows."""
 
     @abstractmethod
     def requests(self, row: Row) -> list[Request]:
-        """The calls that `row` needs; none for a row that already carries an error."""
+        """The calls that `row` needs; none for an error row."""
 
     @abstractmethod
     def finish(self, row: Row, outcomes: Sequence[Outcome]) -> Row:
@@ -126,7 +126,7 @@ class CallStage(ABC):
 
     @abstractmethod
     def expected_calls(self, n_rows: int) -> int:
-        """How many calls `n_rows` rows need, before they exist."""
+        """Number of calls that `n_rows` rows will need."""
 
     def make_recipe(
         self,
@@ -140,7 +140,7 @@ class CallStage(ABC):
         inline: bool | None = None,
         passes: Passes | None = None,
     ) -> Recipe:
-        """One kind of call of this stage, at its model's price.
+        """One kind of call of this stage, with the price of its model.
 
         `place` is the section of the configuration that describes the model.
 
@@ -160,14 +160,14 @@ class CallStage(ABC):
         )
 
     async def close(self) -> None:  # noqa: B027 - a stage without connections has nothing to close
-        """Give back connections."""
+        """Close connections."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes exactly when the rows could change."""
+        """A digest that changes exactly when the rows could change."""
         return fingerprint(self.name, self.version, dict(self.settings()))
 
     def failed(self, row: Row, outcome: Outcome) -> Row:
-        """`row` as an error row that says which stage gave up and why."""
+        """`row` as an error row, with the stage that gave up and the reason."""
         said = storable_text(f"{self.name}: {outcome.reason}: {outcome.message}")
         return {**row, "error": said[:500]}

@@ -1,8 +1,8 @@
 """Stage `calibration`: reward models for the estimators, and the reward of every row.
 
-The models are fitted here and nowhere else in a run. They are kept as JSON beside the stage's
-chunks; the estimation stage reads that file. `mrdr` weighs the labels by the importance weights, so
-the stage follows teacher forcing and the fresh draws.
+A run fits the models only here. They are kept as JSON beside the stage's chunks, and the estimation
+stage reads that file. `mrdr` weights the labels by the importance weights, so the stage follows
+teacher forcing and the fresh draws.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FORMAT, FORMAT_VERSION = "cje-reward-models", 1
 def calibration_fingerprint(
     config: PipelineConfig, rows: RowStream, fresh: Mapping[str, RowStream] | None
 ) -> str:
-    """Every row's reward depends on all labels, so on all input chunks."""
+    """Fingerprint of the stage: every reward depends on all labels, so on all input chunks."""
     settings: Mapping[str, Any] = {
         "calibration": config.calibration.model_dump(mode="json"),
         "estimation": config.estimation.model_dump(mode="json", exclude={"level"}),
@@ -49,7 +49,7 @@ def calibration_fingerprint(
 
 
 def models_path(work_dir: Path, name: str) -> Path:
-    """Where the reward models with the fingerprint `name` are kept."""
+    """Path of the reward models with the fingerprint `name`."""
     return work_dir / "chunks" / "calibration" / f"{name}.json"
 
 
@@ -59,7 +59,7 @@ def stored_models(
     config: PipelineConfig,
     estimators: Callable[[], Mapping[str, OffPolicyEstimator]],
 ) -> RewardModels | None:
-    """The reward models of this run: as kept, or fitted by the estimators and kept now.
+    """The reward models of this run: read from the file, or fitted by the estimators and saved.
 
     Without an oracle the rewards are the judge's own scores. None in a trial (`dataset.limit`)
     whose few labels cannot calibrate the judge.
@@ -83,7 +83,7 @@ def stored_models(
 
 
 def _fitted(estimators: Mapping[str, OffPolicyEstimator]) -> RewardModels:
-    """One set of models for all estimators."""
+    """The models of all estimators."""
     made = [estimator.calibrate() for estimator in estimators.values()]
     by_target = {name: model for models in made for name, model in models.by_target.items()}
     return RewardModels(made[0].shared, by_target)

@@ -1,4 +1,4 @@
-"""The stages that call models, by name: how a worker on another machine makes its stage."""
+"""The stages that call models, by name, so that a worker on another machine can build one."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from cje.pipeline.config import PipelineConfig
 __all__ = ["fresh_dataset", "logged_dataset", "oracle_scale", "require_rows", "slice_propensity"]
 
 LOGGING_NAME = "logging"
-TEXT_ROWS = 20_000  # a larger run's report shows its samples without their text
+TEXT_ROWS = 20_000  # the report of a larger run shows samples without text
 
 
 def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
@@ -34,7 +34,7 @@ def logged_dataset(rows: RowStream, config: PipelineConfig) -> Dataset:
     matrix = np.stack(
         [good["logp_target_all"].list.get(k).to_numpy() for k in range(len(names))], axis=1
     )
-    # Without an oracle the judge's own score is the outcome; a finding says so.
+    # Without an oracle the judge's score is the outcome; a finding reports it.
     labels = "judge_score" if config.oracle_config is None else "oracle_label"
     return Dataset.from_arrays(
         prompt_id=good["prompt_id"].to_list(),
@@ -74,12 +74,12 @@ def fresh_dataset(draws: Mapping[str, RowStream], config: PipelineConfig) -> Dat
 
 
 def logging_name(config: PipelineConfig) -> str:
-    """What the logging policy is called in results."""
+    """Name of the logging policy in results."""
     return LOGGING_NAME if config.logging_policy is None else config.logging_policy.name
 
 
 def require_rows(good: pl.DataFrame, rows: RowStream, config: PipelineConfig) -> None:
-    """Refuse to go on when too many rows carry errors; what is left would be a biased sample."""
+    """Raise if too many rows carry errors: the remaining rows would be a biased sample."""
     lost = len(rows) - len(good)
     if lost > config.max_error_share * len(rows):
         first = next(row["error"] for row in rows if row["error"] is not None)
@@ -102,7 +102,7 @@ def _floats(column: pl.Series) -> NDArray[np.float64]:
 
 
 def _rewards(rows: pl.DataFrame) -> NDArray[np.float64] | None:
-    """The rewards; None before calibration, and in a trial whose labels were too few for it."""
+    """The rewards; None before calibration, and in a trial with too few labels for it."""
     if "reward" not in rows.columns or rows["reward"].null_count():
         return None
     return _floats(rows["reward"])
@@ -111,8 +111,8 @@ def _rewards(rows: pl.DataFrame) -> NDArray[np.float64] | None:
 def slice_propensity(rows: pl.DataFrame) -> NDArray[np.float64] | None:
     """Each row's probability of a label, where the labelled rows are exactly the drawn slice.
 
-    A table that lacks some of the drawn rows has labels missing for reasons of its own; then the
-    drawn propensities describe nothing and are left out.
+    If a table lacks labels of some drawn rows, the drawn propensities are not those of its labels,
+    and are left out.
     """
     drawn = rows["oracle_selected"].fill_null(False)
     if not drawn.any() or (drawn & rows["oracle_label"].is_null()).any():

@@ -1,4 +1,4 @@
-"""Prompts and logged responses that spell control tokens: counted, since servers obey them."""
+"""Count prompts and logged responses that spell control tokens, which servers obey."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage 1: contexts (and logged responses, where there are any) from a file, in a stream."""
+"""Stage 1: contexts (and logged responses, if any) from a file, as a stream."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_rows(config: DatasetConfig) -> Iterator[Row]:
 
 
 def dataset_chunks(work_dir: Path, store: CallStore, name: str) -> tuple[Chunk, ...] | None:
-    """The chunks of a dataset that was read completely before; None where it has to be read."""
+    """The chunks of a dataset that was read completely before; None if it must be read."""
     n_chunks = store.find_stage("dataset", name)
     if n_chunks is None:
         return None
@@ -77,12 +77,12 @@ def dataset_chunks(work_dir: Path, store: CallStore, name: str) -> tuple[Chunk, 
 
 
 def count_rows(config: DatasetConfig) -> int:
-    """How many rows the dataset stage will make."""
+    """Number of rows that the dataset stage will write."""
     return sum(1 for _ in read_rows(config))
 
 
 def _prompt_id(record: dict[str, Any], config: DatasetConfig, context: str, where: str) -> str:
-    """The given id, else one made from the context: equal contexts are one prompt, one cluster."""
+    """The given id, otherwise one from the context: equal contexts are one prompt, one cluster."""
     if config.id_field is None:
         return fingerprint(context)[:16]
     value = record.get(config.id_field)
@@ -103,7 +103,7 @@ def _encodable(text: str, field: str, where: str) -> str:
             f"'{field}' holds half of a surrogate pair, which is not text",
             where=where,
             value=text,
-            hint="write the file again with the character whole",
+            hint="write the file again with the complete character",
         ) from error
     return text
 
@@ -135,13 +135,13 @@ def _logprob(value: Any, field: str, where: str) -> float:
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file as they are: JSON lines, CSV or Parquet."""
+    """The unchanged rows of a file: JSON lines, CSV or Parquet."""
     reader = {
         ".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv, ".parquet": _parquet
     }.get(path.suffix.lower())  # fmt: skip
     if reader is None:
         raise CJEError(
-            "the data file's kind is not known",
+            "unknown kind of data file",
             where=str(path),
             hint="use .jsonl, .csv or .parquet",
         )
@@ -176,7 +176,7 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     import polars as pl
 
-    # an opened file: polars expands `*`, `?` and `[...]` in a path
+    # as an open file, because polars expands `*`, `?` and `[...]` in a path
     with path.open("rb") as stream:
         source, start = pl.scan_parquet(stream), 0
         while True:

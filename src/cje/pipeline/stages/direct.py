@@ -1,4 +1,4 @@
-"""Direct estimation in a run: every policy answers, the judge scores, a slice is labelled.
+"""Direct estimation in a run: every policy answers, the judge scores, and a slice is labelled.
 
 No log-probs are needed, so this works with any server that writes text. The policies are the
 logging policy, where one is configured, and the targets; they answer the same prompts.
@@ -26,6 +26,7 @@ from cje.pipeline.disk import write_atomically
 from cje.pipeline.stages.columns import oracle_scale, require_rows, slice_propensity
 from cje.pipeline.stages.estimation import PipelineResult, describe_run
 from cje.pipeline.stages.judge_card import with_judge_card
+from cje.pipeline.stages.oracle import missing_labels, read_labels
 from cje.results.result import EstimationResult
 
 __all__ = ["estimate_direct", "judged_file", "judged_rows", "write_rows_to_label"]
@@ -75,7 +76,7 @@ def judged_rows(judged: Mapping[str, RowStream], config: PipelineConfig) -> pl.D
 
 
 def _each_judge(config: PipelineConfig) -> list[pl.Expr]:
-    """One column per judge, where several have scored."""
+    """One column per judge, if there are several."""
     if len(config.judges) == 1:
         return []
     return [
@@ -117,33 +118,31 @@ def estimate_direct(
 def write_rows_to_label(
     judged: Mapping[str, RowStream], config: PipelineConfig, work_dir: Path
 ) -> None:
-    """Write the judged rows for those who label them.
+    """Write the judged rows as a file for labelling.
 
     Raises
     ------
     CJEError
-        If the file of labels does not exist yet; it says how to make it.
+        If the file of labels does not exist yet, with the way to make it.
     """
     oracle = config.oracle_config
-    assert oracle is not None  # `labels_from_file` says so
+    assert oracle is not None  # ensured by `labels_from_file`
+    assert oracle.path is not None
     path = work_dir / "result" / JUDGED
     write_atomically(path, judged_file(judged_rows(judged, config)))
-    if oracle.path is not None and oracle.path.is_file():
+    if oracle.path.is_file():
         return
     way = {
         "page": f"cje label {path} --labels {oracle.path}",
         "csv": f"write the columns policy, {oracle.id_column}, {oracle.label_column}",
     }[oracle.source]
-    raise CJEError(
-        f"the judged rows wait for labels: {oracle.path} does not exist", where=str(path),
-        hint=f"{way}; then run the same command again: no call is repeated",
-    )  # fmt: skip
+    raise missing_labels("judged rows", path, oracle.path, way)
 
 
 def _with_labels(table: pl.DataFrame, config: PipelineConfig) -> Dataset:
     """The rows with the labels of a table, or of the labelling page with its own design."""
     oracle = config.oracle_config
-    assert oracle is not None  # `labels_from_file` says so
+    assert oracle is not None  # ensured by `labels_from_file`
     assert oracle.path is not None
     rows = table.drop("oracle_label", "label_propensity")
     rows = rows.drop([name for name in rows.columns if rows[name].is_null().all()])
@@ -158,10 +157,7 @@ def _with_labels(table: pl.DataFrame, config: PipelineConfig) -> Dataset:
 
 def _label_table(oracle: OracleConfig, path: Path) -> pl.DataFrame:
     """A table of labels under the names of the rows."""
-    try:
-        table = pl.read_csv(path, infer_schema=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise CJEError(f"cannot read the labels: {error}", where=str(path)) from error
+    table = read_labels(path)
     names = {"policy": "policy", oracle.id_column: "prompt_id", oracle.label_column: "oracle_label"}
     for name in names:
         if name not in table.columns:

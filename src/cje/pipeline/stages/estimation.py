@@ -41,7 +41,7 @@ __all__ = ["PipelineResult", "check_canaries", "describe_run", "estimate", "weig
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What a run ends with.
+    """The result of a run.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class PipelineResult:
     weights : list of dict
         One row per target: raw importance weights' mean, maximum, effective sample size.
     findings : tuple of Finding
-        From calibration and canaries; each result carries its own besides.
+        From calibration and canaries; each result also has its own.
     n_rows, n_errors : int
         Rows in the run, and rows left out because they carry an error.
     setup : mapping
-        Who answered, judged and labelled, as text for the report.
+        The models that answered, judged and labelled, as text for the report.
     data_files : mapping
         The judged rows of a direct run as a file, for `cje analyze` and `cje label`.
     """
@@ -84,7 +84,7 @@ class PipelineResult:
         return made
 
     def report(self, truth: Mapping[str, float] | None = None) -> str:
-        """The report of the first estimator, the others' estimates beside it."""
+        """The report of the first estimator, with the estimates of the others."""
         from cje.results.report_parts import make_report, others_part
 
         known = {"truth": None if truth is None else dict(truth), "config": dict(self.setup)}
@@ -93,7 +93,7 @@ class PipelineResult:
         return make_report(first, extra=others).to_html()
 
     def summary(self) -> str:
-        """Everything in plain text."""
+        """The whole result as plain text."""
         lines = [f"{self.n_rows} rows, {self.n_errors} left out because of errors", ""]
         lines += [
             f"{row['policy']}: weights mean {row['mean']:.3f}, max {row['max']:.3g}, "
@@ -136,7 +136,7 @@ def estimate(
         except CJEError as error:
             if config.dataset.limit is None:
                 raise
-            # A trial checks the calls; that its few rows support no estimate is not a failure.
+            # A trial checks the calls; too few rows for an estimate are not a failure.
             found.append(TRIAL.finding(estimator=name, reason=error.what))
     return PipelineResult(
         results, weight_table(data), tuple(found), len(rows), n_errors, describe_run(config)
@@ -144,7 +144,7 @@ def estimate(
 
 
 def describe_run(config: PipelineConfig) -> dict[str, str]:
-    """The run as text: models by name, nothing that could hold a key."""
+    """The run as text: names of models, without anything that could hold a key."""
 
     def model(section: PolicyConfig | JudgeConfig) -> str:
         same = section.model == section.provider
@@ -165,7 +165,7 @@ def describe_run(config: PipelineConfig) -> dict[str, str]:
 
 
 def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> list[Finding]:
-    """Checks on the log-probs before anything is estimated; a refusal stops the run."""
+    """Check the log-probs before estimation; a refusal stops the run."""
     assert data.base_policy_logprob is not None
     assert data.target_policy_logprobs is not None
     found = identical_weights_canary(
@@ -195,7 +195,7 @@ def check_canaries(rows: RowStream, data: Dataset, config: PipelineConfig) -> li
 def _rescoring(
     frame: pl.DataFrame, pairs: NDArray[np.float64], config: PipelineConfig
 ) -> list[Finding | None]:
-    """The logging policy's log-probs as stored or generated, against those scored again."""
+    """Compare the logging policy's stored or generated log-probs with those scored again."""
     found: list[Finding | None] = []
     given = frame.filter(pl.col("logp_given").is_not_null())
     if len(given):
@@ -215,9 +215,9 @@ def _rescoring(
 
 
 def _generated_again(frame: pl.DataFrame, config: PipelineConfig) -> pl.DataFrame:
-    """Generated rows with the score (``again``) of what their log-prob counts.
+    """Generated rows with the score (``again``) of the tokens that their log-prob counts.
 
-    A server that leaves the end out of what it reports while writing is compared without the end.
+    A server that omits the end token while writing is compared without the end token.
     """
     scored_end = pl.col("complete") & _scores_eos(config)
     again = (
@@ -245,7 +245,7 @@ def weight_table(data: Dataset) -> list[dict[str, Any]]:
     for k, name in enumerate(data.target_policies):
         ratio = data.target_policy_logprobs[:, k] - data.base_policy_logprob
         top = float(ratio.max())
-        scaled = np.exp(ratio - top)  # no overflow, whatever the ratios
+        scaled = np.exp(ratio - top)  # avoids overflow
         table.append(
             {
                 "policy": name,

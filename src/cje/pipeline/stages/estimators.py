@@ -13,7 +13,7 @@ __all__ = ["check_estimators", "configured_estimators", "same_as_logging"]
 
 
 def check_estimators(config: PipelineConfig) -> None:
-    """Before anything is paid for: every estimator exists and will get what it needs."""
+    """Raise, before money is spent, if an estimator is unknown or will lack its inputs."""
     if config.is_direct:
         _check_direct(config)
         return
@@ -86,9 +86,9 @@ def _check_pairwise(config: PipelineConfig) -> None:
 def configured_estimators(
     logged: Dataset, fresh: Dataset | None, config: PipelineConfig, *, noise: float
 ) -> dict[str, OffPolicyEstimator]:
-    """Every configured estimator by name, on the finished rows and the targets' fresh draws.
+    """The configured estimators by name, built on the rows and the targets' fresh draws.
 
-    `noise` is what scoring again moves a log-prob by (`measured_noise`).
+    `noise` is the standard deviation of a log-prob between scorings (`measured_noise`).
     """
     sampler = PrecomputedSampler(logged, log_ratio_clip=config.estimation.log_ratio_clip)
     same = zip(config.target_policies, same_as_logging(config), strict=True)
@@ -107,7 +107,7 @@ def configured_estimators(
 
 
 def same_as_logging(config: PipelineConfig) -> list[bool]:
-    """Which targets are configured exactly like the logging policy (A/A checks)."""
+    """Targets that are configured exactly like the logging policy (A/A checks)."""
     logging = config.logging_policy
     return [
         logging is not None and policy.same_distribution(logging)

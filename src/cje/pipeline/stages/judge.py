@@ -1,8 +1,9 @@
-"""Stage 3: the judges score every response, several times where asked to."""
+"""Stage 3: the judges score every response, with repeats if configured."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,11 +14,11 @@ from cje.pipeline.config import PipelineConfig
 from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 
-__all__ = ["JudgeStage", "judge_of"]
+__all__ = ["JudgeCalls", "JudgeStage", "judge_of"]
 
 
 def judge_of(config: JudgeConfig) -> Judge:
-    """The judge a config describes, with a model of this process where it says so."""
+    """The judge that a config describes, with a model in this process if configured."""
     if not config.is_local:
         return make_judge(config)
     require_extra("torch", "local", "provider: transformers")
@@ -26,7 +27,43 @@ def judge_of(config: JudgeConfig) -> Judge:
     return make_judge(config, client=LocalChat(config))
 
 
-class JudgeStage(CallStage):
+class JudgeCalls(CallStage):
+    """A stage of calls to judges: one recipe per judge."""
+
+    _judges: Sequence[Judge]
+    _recipes: tuple[Recipe, ...]
+
+    def _prepare(self, parts: Sequence[tuple[str, JudgeConfig]]) -> None:
+        """Make the judges from their sections in the file and their configurations."""
+        self._judges = [judge_of(part) for _, part in parts]
+        self._recipes = tuple(
+            self._recipe(judge, place, part)
+            for judge, (place, part) in zip(self._judges, parts, strict=True)
+        )
+
+    def _recipe(self, judge: Judge, place: str, part: JudgeConfig) -> Recipe:
+        async def ask(request: Request, seed: int) -> Answer:
+            return await self.ask(judge, request.texts, seed)
+
+        return self.make_recipe(
+            judge.identity(), judge.provider, ask,
+            model=part.model, max_tokens=part.max_tokens, place=place,
+        )  # fmt: skip
+
+    @abstractmethod
+    async def ask(self, judge: Judge, texts: Sequence[str], seed: int) -> Answer:
+        """One call to a judge about `texts`."""
+
+    @property
+    def recipes(self) -> Sequence[Recipe]:
+        return self._recipes
+
+    async def close(self) -> None:
+        for judge in self._judges:
+            await judge.aclose()
+
+
+class JudgeStage(JudgeCalls):
     """Every judge's `n_repeats` independent calls for each response, as a mean and a variance.
 
     Several judges count equally: the score is the mean of their means, whose variance is the sum of
@@ -40,24 +77,11 @@ class JudgeStage(CallStage):
 
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
-        self._judges = [judge_of(judge) for judge in config.judges]
-        self._recipes = tuple(
-            self._recipe(judge, place, part)
-            for judge, (place, part) in zip(self._judges, config.judge_places(), strict=True)
-        )
+        self._prepare(config.judge_places())
 
-    def _recipe(self, judge: Judge, place: str, part: JudgeConfig) -> Recipe:
-        async def ask(request: Request, seed: int) -> Answer:
-            return await judge.ajudge(*request.texts, seed=seed)
-
-        return self.make_recipe(
-            judge.identity(), judge.provider, ask,
-            model=part.model, max_tokens=part.max_tokens, place=place,
-        )  # fmt: skip
-
-    @property
-    def recipes(self) -> Sequence[Recipe]:
-        return self._recipes
+    async def ask(self, judge: Judge, texts: Sequence[str], seed: int) -> Answer:
+        context, response = texts
+        return await judge.ajudge(context, response, seed=seed)
 
     def settings(self) -> Mapping[str, Any]:
         each = [{"judge": j.identity(), "n_repeats": j.n_repeats} for j in self._judges]
@@ -101,7 +125,3 @@ class JudgeStage(CallStage):
 
     def expected_calls(self, n_rows: int) -> int:
         return n_rows * sum(judge.n_repeats for judge in self._judges)
-
-    async def close(self) -> None:
-        for judge in self._judges:
-            await judge.aclose()

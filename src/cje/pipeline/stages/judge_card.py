@@ -14,10 +14,10 @@ __all__ = ["judge_identity", "with_judge_card"]
 
 
 def judge_identity(config: PipelineConfig) -> JudgeIdentity:
-    """Model, template and rubric of the run's judge; of several, whose scores are averaged, all.
+    """Model, template and rubric of the run's judge, or of all judges whose scores are averaged.
 
-    A model of this process or a bare function is named by its provider where it has no model. The
-    same names and texts given to `cje judge` make the same identity.
+    A judge without a model name is named after its provider. The same names and texts given to
+    `cje judge` make the same identity.
     """
     judges = config.judges
     return JudgeIdentity.of(
@@ -28,14 +28,14 @@ def judge_identity(config: PipelineConfig) -> JudgeIdentity:
 
 
 def _template(judge: JudgeConfig) -> str:
-    """The text a judge is asked with; the offline judge reads none."""
+    """The template of a judge's question; empty for the offline judge."""
     return "" if judge.provider == judge.in_process else load_template(judge.template).text
 
 
 def with_judge_card(
     result: EstimationResult, data: Dataset, config: PipelineConfig
 ) -> EstimationResult:
-    """The result with the card of the run's judge, where the rows have labels enough for one."""
+    """Add the card of the run's judge to the result if the rows have enough labels."""
     if config.oracle_config is None or not has_card(data):
         return result
     cards = judge_report(

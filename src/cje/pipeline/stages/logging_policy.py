@@ -1,4 +1,4 @@
-"""Stage 2: the logging policy answers each context; logged responses are taken as they are."""
+"""Stage 2: the logging policy answers each context; logged responses are kept unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LoggingPolicyStage"]
 
 
 class LoggingPolicyStage(CallStage):
-    """Generates one response for every row that has none.
+    """Generates one response for every row without one.
 
     The draw's index is part of the key: two draws for one context are two independent calls.
     """
@@ -79,7 +79,7 @@ class LoggingPolicyStage(CallStage):
             return self.failed(row, outcomes[0])
         made = Generation.from_json(outcomes[0].answer)
         if storable_text(made.text) != made.text:
-            # The store keeps it as it is; no file of text and no server would take it.
+            # The store can keep it, but text files and servers cannot.
             broken = "the response holds a lone surrogate, which is not Unicode text"
             return self.failed(row, Outcome(None, "not_unicode", broken))
         return {

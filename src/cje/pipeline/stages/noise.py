@@ -1,4 +1,4 @@
-"""The server's own noise: the rows scored twice, and what the estimators learn from them."""
+"""Noise of the server: rows scored twice, and the noise level for the estimators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scored_twice(rows: RowStream) -> NDArray[np.float64]:
 def measured_noise(rows: RowStream) -> float:
     """Standard deviation of one log-prob between scorings, for `logprob_noise`; 0 if unmeasured.
 
-    Noise beyond what a factor corrects is 0 here, too: the canary `replicate-noise` refuses it.
+    Noise too large for a correction is also 0 here: the canary `replicate-noise` refuses it.
     """
     pairs = scored_twice(rows)
     if not len(pairs):
@@ -40,7 +40,7 @@ def measured_noise(rows: RowStream) -> float:
 def with_noise(
     result: EstimationResult, estimator: OffPolicyEstimator, n_pairs: int
 ) -> EstimationResult:
-    """The result with a note on the measured noise its weights were divided by."""
+    """Add a note on the measured noise that corrected the weights."""
     sd = estimator.logprob_noise
     if not sd:
         return result

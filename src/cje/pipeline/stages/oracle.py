@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,20 @@ from cje.pipeline.request import Answer, Outcome, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 from cje.pipeline.stages.judge import judge_of
 
-__all__ = ["OracleStage", "draw_slice", "make_oracle", "report_labels", "slice_fingerprint"]
+__all__ = [
+    "OracleStage",
+    "draw_slice",
+    "make_oracle",
+    "missing_labels",
+    "read_labels",
+    "report_labels",
+    "slice_fingerprint",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """The oracle's answer for the store; a row without a label is an answer too."""
+    """The oracle's answer for the store; no label is also an answer."""
 
     value: float | None
     usage: Any
@@ -72,7 +81,7 @@ class OracleStage(CallStage):
             model=None if judge is None else judge.model,
             max_tokens=0 if judge is None else judge.max_tokens,
             place="oracle_config" if judge is None else "oracle_config.judge",
-            inline=provider in ("csv", "offline"),  # a function may be a coroutine that waits
+            inline=provider in ("csv", "offline"),  # a function may be a coroutine
         )
 
     @property
@@ -109,7 +118,7 @@ class OracleStage(CallStage):
 
 
 def make_oracle(config: OracleConfig) -> OracleSource:
-    """The configured source of labels: a stronger model, a table of human labels, a function."""
+    """The configured source of labels: a stronger model, a table of human labels or a function."""
     scale = Scale(*config.scale)
     if config.judge is not None and config.source == "model":
         return ModelOracle(judge_of(config.judge))
@@ -118,8 +127,30 @@ def make_oracle(config: OracleConfig) -> OracleSource:
     return CallableOracle(_imported(str(config.function)), scale=scale)
 
 
+def read_labels(path: Path) -> pl.DataFrame:
+    """The rows of a table of labels, as text.
+
+    Raises
+    ------
+    CJEError
+        If the file cannot be read.
+    """
+    try:
+        return pl.read_csv(path, infer_schema=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise CJEError(f"cannot read the labels: {error}", where=str(path)) from error
+
+
+def missing_labels(what: str, written: Path, labels: Path, way: str) -> CJEError:
+    """The error of a run that stops until somebody has labelled the file it has `written`."""
+    return CJEError(
+        f"the {what} wait for labels: {labels} does not exist", where=str(written),
+        hint=f"{way}; then run the same command again: no call is repeated",
+    )  # fmt: skip
+
+
 def report_labels(rows: RowStream, config: OracleConfig) -> list[Finding]:
-    """How a table of labels fits the rows: labels that match no row are reported, never dropped."""
+    """Findings on a table of labels: labels that match no row are reported, not dropped."""
     source = make_oracle(config)
     if not isinstance(source, CSVOracle):
         return []
@@ -140,7 +171,7 @@ def report_labels(rows: RowStream, config: OracleConfig) -> list[Finding]:
 
 
 def slice_fingerprint(config: PipelineConfig, rows: RowStream) -> str:
-    """The slice depends on how it is drawn and, row by row, on all judged rows."""
+    """Fingerprint of the slice: it depends on the design and on all judged rows."""
     oracle = config.oracle_config
     drawn = {"fraction", "count", "design", "n_strata"}
     return fingerprint(
@@ -152,7 +183,7 @@ def slice_fingerprint(config: PipelineConfig, rows: RowStream) -> str:
 
 
 def draw_slice(config: OracleConfig, judge_score: pl.Series, seed: int) -> LabelSlice:
-    """Which rows are labelled, and with which probability each could have been.
+    """The rows to label, and the probability of each row to be drawn.
 
     Rows without a judge score (error rows) are outside the frame: never drawn, propensity 0.
     """

@@ -1,7 +1,7 @@
 """The stages of a pairwise run: two policies' responses side by side, judged and labelled.
 
-`preferred_first` and `preferred_second` are how far the judges prefer policy a where its response
-was shown first and second; the one that was not asked is null, so the order shown is on record.
+`preferred_first` and `preferred_second` are the judges' preferences for policy a when its response
+is shown first and second. The order that was not asked is null, which records the order shown.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import polars as pl
 
 from cje.errors import CJEError
-from cje.judges import Judge, JudgeConfig
+from cje.judges import Judge
 from cje.models import call_seed
 from cje.pipeline.chunks import Chunk, Row, RowStream, find_chunk, read_frame, write_frame
 from cje.pipeline.config import FRESH_DRAWS_FROM, PipelineConfig
 from cje.pipeline.hashing import fingerprint
-from cje.pipeline.request import Answer, Outcome, Recipe, Request
-from cje.pipeline.stages.base import CallStage, schema_after
-from cje.pipeline.stages.judge import judge_of
+from cje.pipeline.request import Answer, Outcome, Request
+from cje.pipeline.stages.base import schema_after
+from cje.pipeline.stages.judge import JudgeCalls
 from cje.pipeline.store import CallStore
 
 __all__ = ["PairJudgeStage", "PairOracleStage", "found_pairs", "made_pairs", "write_pairs"]
@@ -30,39 +30,20 @@ __all__ = ["PairJudgeStage", "PairOracleStage", "found_pairs", "made_pairs", "wr
 _A_FIRST, _B_FIRST = True, False
 
 
-class _SideBySide(CallStage):
-    """Judges that see two responses; each call is one presentation in one order."""
+class _SideBySide(JudgeCalls):
+    """Judges that see two responses; each call shows them in one order."""
 
     inputs: ClassVar[tuple[str, ...]] = (
         "prompt_id", "draw_idx", "context", "response", "other", "policy_a", "policy_b", "error",
     )  # fmt: skip
-    _judges: Sequence[Judge]
-    _recipes: tuple[Recipe, ...]
 
-    def _prepare(self, parts: Sequence[tuple[str, JudgeConfig]]) -> None:
-        self._judges = [judge_of(part) for _, part in parts]
-        self._recipes = tuple(
-            self._recipe(judge, place, part)
-            for judge, (place, part) in zip(self._judges, parts, strict=True)
-        )
-
-    def _recipe(self, judge: Judge, place: str, part: JudgeConfig) -> Recipe:
-        async def ask(request: Request, seed: int) -> Answer:
-            context, first, second = request.texts
-            return await judge.acompare_once(context, first, second, seed=seed)
-
-        return self.make_recipe(
-            judge.identity(), judge.provider, ask,
-            model=part.model, max_tokens=part.max_tokens, place=place,
-        )  # fmt: skip
-
-    @property
-    def recipes(self) -> Sequence[Recipe]:
-        return self._recipes
+    async def ask(self, judge: Judge, texts: Sequence[str], seed: int) -> Answer:
+        context, first, second = texts
+        return await judge.acompare_once(context, first, second, seed=seed)
 
     @abstractmethod
     def orders(self, row: Row) -> tuple[bool, ...]:
-        """In which orders a row is shown: True with policy a first."""
+        """The orders in which a row is shown: True means policy a first."""
 
     def _asked(self, row: Row) -> Iterator[Request]:
         a, b = (row["policy_a"], row["response"]), (row["policy_b"], row["other"])
@@ -77,7 +58,7 @@ class _SideBySide(CallStage):
                     yield Request(recipe, key, texts)
 
     def _preferences(self, row: Row, outcomes: Sequence[Outcome]) -> dict[bool, float] | Outcome:
-        """How far policy a is preferred in each order, or the call that failed."""
+        """Preference for policy a in each order, or the call that failed."""
         left = iter(outcomes)
         found: dict[bool, list[float]] = {}
         for judge in self._judges:
@@ -92,13 +73,9 @@ class _SideBySide(CallStage):
                 found.setdefault(a_first, []).append(ahead if a_first else 1.0 - ahead)
         return {a_first: math.fsum(each) / len(each) for a_first, each in found.items()}
 
-    async def close(self) -> None:
-        for judge in self._judges:
-            await judge.aclose()
-
 
 class PairJudgeStage(_SideBySide):
-    """Every judge compares the two responses, in both orders or in one drawn at random."""
+    """Every judge compares the two responses, in both orders or in one random order."""
 
     name = "pair_judge"
 
@@ -182,7 +159,7 @@ class PairOracleStage(_SideBySide):
 def found_pairs(
     work_dir: Path, store: CallStore, pair: tuple[str, str], a: RowStream, b: RowStream
 ) -> RowStream | None:
-    """The rows of a pair where they were made before."""
+    """The rows of a pair, if an earlier run wrote them."""
     names = [_name(pair, left, right) for left, right in zip(a.chunks, b.chunks, strict=True)]
     chunks = [find_chunk(work_dir, store, "pairs", name) for name in names]
     known = tuple(chunk for chunk in chunks if chunk is not None)
@@ -190,7 +167,7 @@ def found_pairs(
 
 
 def made_pairs(pair: tuple[str, str], a: RowStream, b: RowStream) -> str:
-    """The fingerprint of a pair's rows."""
+    """Fingerprint of a pair's rows."""
     return fingerprint(
         "pairs", [_name(pair, left, right) for left, right in zip(a.chunks, b.chunks, strict=True)]
     )
@@ -222,7 +199,7 @@ def _side_by_side(pair: tuple[str, str], a: pl.DataFrame, b: pl.DataFrame) -> pl
             hint="delete the work folder's chunks and run the same command again",
         )
     both: Mapping[str, Callable[[], Any]] = {
-        # Each policy numbers its draws from another million on; the n-th belongs to the n-th.
+        # Draws of policy k are numbered from k million, so draws are matched by rank.
         "draw_idx": lambda: a["draw_idx"] % FRESH_DRAWS_FROM,
         "other": lambda: b["response"],
         "policy_a": lambda: pl.Series([pair[0]] * len(a), dtype=pl.String),

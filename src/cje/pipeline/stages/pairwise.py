@@ -20,6 +20,7 @@ from cje.pipeline.config import PipelineConfig
 from cje.pipeline.disk import write_atomically
 from cje.pipeline.stages.columns import require_rows, slice_propensity
 from cje.pipeline.stages.estimation import PipelineResult, describe_run
+from cje.pipeline.stages.oracle import missing_labels, read_labels
 
 __all__ = ["compared_rows", "estimate_pairwise", "write_comparisons_to_label"]
 
@@ -32,8 +33,8 @@ _LABELS = ("oracle_label", "label_propensity", "oracle_selected")
 def compared_rows(judged: Sequence[RowStream], config: PipelineConfig) -> pl.DataFrame:
     """All comparisons as a table that `cje analyze` reads, one row per order.
 
-    An order that the judge was not asked in has no ``judge_winner``. A label is about the
-    comparison, not about an order: it stands in both rows, turned round in the second.
+    An order that the judge was not asked has no ``judge_winner``. A label concerns the comparison,
+    not an order: both rows have it, reversed in the second.
     """
     labelled = config.oracle_config is not None and config.oracle_config.source == "model"
     parts = []
@@ -69,12 +70,12 @@ def compared_rows(judged: Sequence[RowStream], config: PipelineConfig) -> pl.Dat
 def write_comparisons_to_label(
     judged: Sequence[RowStream], config: PipelineConfig, work_dir: Path
 ) -> None:
-    """Write the comparisons for those who label them.
+    """Write the comparisons as a file for labelling.
 
     Raises
     ------
     CJEError
-        If the table of labels does not exist yet; it says how to make it.
+        If the table of labels does not exist yet, with the way to make it.
     """
     oracle = config.oracle_config
     if oracle is None or oracle.path is None:
@@ -82,11 +83,8 @@ def write_comparisons_to_label(
     path = work_dir / "result" / COMPARISONS
     write_atomically(path, parquet_bytes(_without_empty(compared_rows(judged, config))))
     if not oracle.path.is_file():
-        raise CJEError(
-            f"the comparisons wait for labels: {oracle.path} does not exist", where=str(path),
-            hint=f"write the columns {oracle.id_column}, model_a, model_b, human_winner; then run "
-            "the same command again: no call is repeated",
-        )  # fmt: skip
+        way = f"write the columns {oracle.id_column}, model_a, model_b, human_winner"
+        raise missing_labels("comparisons", path, oracle.path, way)
 
 
 def estimate_pairwise(
@@ -113,7 +111,7 @@ def estimate_pairwise(
 
 
 def _without_empty(table: pl.DataFrame) -> pl.DataFrame:
-    """The table as a file: without columns that say nothing (one draw per prompt has no turns)."""
+    """The table without columns that are empty or constant (such as a single draw per prompt)."""
     empty = [n for n in ("human_winner", "label_propensity") if table[n].is_null().all()]
     once = ["turn"] if table["turn"].n_unique() == 1 else []
     return table.drop(*empty, *once)
@@ -122,7 +120,7 @@ def _without_empty(table: pl.DataFrame) -> pl.DataFrame:
 def _comparisons(table: pl.DataFrame, config: PipelineConfig) -> Comparisons:
     oracle = config.oracle_config
     if oracle is not None and oracle.source == "csv":
-        assert oracle.path is not None  # OracleConfig says so
+        assert oracle.path is not None  # ensured by OracleConfig
         return read_comparisons(
             _without_empty(table), labels=_label_table(oracle.path, oracle.id_column),
             on="prompt_id",
@@ -139,10 +137,7 @@ def _comparisons(table: pl.DataFrame, config: PipelineConfig) -> Comparisons:
 
 
 def _label_table(path: Path, id_column: str) -> pl.DataFrame:
-    try:
-        table = pl.read_csv(path, infer_schema=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise CJEError(f"cannot read the labels: {error}", where=str(path)) from error
+    table = read_labels(path)
     return table.rename({id_column: "prompt_id"}) if id_column in table.columns else table
 
 

@@ -1,9 +1,9 @@
-"""Stage 6: teacher forcing. The logged response is scored under every target policy.
+"""Stage 5: teacher forcing. The logged response is scored under every target policy.
 
-This is the step that must not be missing: without it every importance weight is exp(0) = 1 and the
-"estimates" are all the logging policy's own value. Here it cannot be left out (the estimation stage
-takes its rows from this one), cannot fall back to a default (a call without a usable log-prob makes
-an error row), and is checked by `validate_target_policy_computation` and the canaries.
+Without this step every importance weight is exp(0) = 1 and every estimate is the logging policy's
+own value. It cannot be left out (the estimation stage takes its rows from this one), cannot fall
+back to a default (a call without a usable log-prob makes an error row), and is checked by
+`validate_target_policy_computation` and the canaries.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TeacherForcing(CallStage):
         self.config = config
         logging = config.logging_policy
         self._rescore = config.target_policy.rescore_logging and logging is not None
-        # A function gives the same number again; only a server has noise to measure.
+        # A function gives the same number again; only servers have noise.
         noisy = self._rescore and logging is not None and logging.provider not in IN_PROCESS
         self._replicates = config.target_policy.replicates if noisy else 0
         policies = [*([logging] if self._rescore and logging else []), *config.target_policies]
@@ -103,7 +103,9 @@ class TeacherForcing(CallStage):
     ) -> Request:
         end = f"{extra['ending']}:{extra['end_text'] or ''}"
         key = recipe.keys.key(*texts, extra["token_ids"], int(extra["complete"]), end, repeat)
-        if repeat and recipe.passes is not None:  # a repeat must not share the first one's pass
+        if (
+            repeat and recipe.passes is not None
+        ):  # a repeat must not share the pass of the first scoring
             extra = extra | {"repeat": repeat}
         return Request(recipe, key, texts, extra)
 
@@ -113,7 +115,7 @@ class TeacherForcing(CallStage):
         if not outcomes:
             return row
         values = []
-        inside = 0  # scores that start at a token which holds the end of the prompt too
+        inside = 0  # scores that start at a token that also holds the end of the prompt
         for outcome in outcomes:
             if outcome.answer is None:
                 return self.failed(row, outcome)
@@ -134,7 +136,7 @@ class TeacherForcing(CallStage):
         }  # fmt: skip
 
     def _other_tokens(self, row: Row, logging: Outcome) -> Outcome | None:
-        """Why the score is of other tokens than the sampled ones, where a server gives no ids.
+        """The reason if a score is of other tokens than the sampled ones (servers without ids).
 
         llama-cpp-python reports each written token but its end, and scores the text in the tokens
         that its tokeniser makes of it; the number of tokens tells whether those are the sampled.
@@ -161,21 +163,21 @@ class TeacherForcing(CallStage):
 
 
 def _given(row: Row) -> float | None:
-    """The logging log-prob that came with the data, else the one reported when generating."""
+    """The logging log-prob of the data, otherwise the one reported while generating."""
     given: float | None = row["logp_given"]
     generated: float | None = row["logp_generated"]
     return generated if given is None else given
 
 
 class TargetPolicyStage:
-    """Teacher forcing for rows in memory: what a notebook or a manual experiment needs.
+    """Teacher forcing for rows in memory, for notebooks and manual experiments.
 
     The pipeline itself streams through `TeacherForcing`; both score with `MultiTargetSampler`.
 
     Parameters
     ----------
     work_dir : path, optional
-        Where finished results are kept; the same rows and policies are then scored once only.
+        Folder of finished results, so that the same rows and policies are scored only once.
     """
 
     def __init__(self, work_dir: str | Path | None = None) -> None:
@@ -192,7 +194,7 @@ class TargetPolicyStage:
         Parameters
         ----------
         rows : sequence of mappings
-            With ``context`` and ``response``; the response given is scored, nothing is sampled.
+            With ``context`` and ``response``; the given response is scored and nothing is sampled.
         target_policies_config : sequence
             One configuration per policy.
         contexts_hash : str, optional

@@ -1,6 +1,6 @@
 """Policies on your own hardware: exact log-probs from weights (extra ``local``).
 
-Nothing here is imported unless a configuration says ``provider: transformers``, or you ask for it.
+Nothing here is imported unless a configuration says ``provider: transformers``, or on request.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Attention of a pack: every segment reads itself, then what lies above it, joined exactly.
+"""Attention of a pack: every segment reads itself, then the segments above it, joined exactly.
 
 softmax over two sets of keys is the average of the two softmaxes, weighted by their normalisers:
 ``out = out_1 * exp(lse_1 - lse) + out_2 * exp(lse_2 - lse)`` with ``lse = logaddexp(lse_1, lse_2)``
 (Milakov and Gimelshein 2018). So a prompt is read once however many responses follow it.
 
-Two kernels compute one call: variable-length flash attention on a GPU in half precision, and
-`blockwise`, its twin in plain torch for every other device and precision.
+Two kernels compute a call: variable-length flash attention on a GPU in half precision, and
+`blockwise`, its equivalent in plain torch for every other device and precision.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Tensor = torch.Tensor
 
 
 def flash_works(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
-    """Whether torch's own variable-length flash attention can serve here."""
+    """Whether torch's variable-length flash attention can be used."""
     if device.type != "cuda" or dtype not in (torch.float16, torch.bfloat16):
         return False
     if torch.version.hip is not None or head_dim > 256 or head_dim % 8:
@@ -57,7 +57,7 @@ class Attention:
     pack : Pack
     device : torch.device
     flash : bool
-        Which of the two kernels.
+        Whether to use flash attention.
     scale : float
         Factor of the scores.
     joining : callable
@@ -93,7 +93,7 @@ class Attention:
 
 
 class _Runner:
-    """Runs one call on the kernel that serves here."""
+    """Runs one call on the available kernel."""
 
     def __init__(self, flash: bool, scale: float) -> None:
         self._flash, self._scale = flash, scale
@@ -110,7 +110,7 @@ class _Runner:
 
 
 class StepAttention:
-    """One query per text: over the text's own tokens so far, then over its prompt.
+    """Attention of one query per text: over the text's own tokens so far, then over its prompt.
 
     Computed as `Attention` computes the same row when the text is scored.
 
@@ -156,8 +156,8 @@ def join(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> tuple[Tensor, Te
 def join_filled(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> tuple[Tensor, Tensor]:
     """`join` on a whole number of vector registers.
 
-    A CPU computes the elements that are left over at the end with another exponential, so a
-    query's last bit would depend on how many queries there are.
+    A CPU computes the remaining elements at the end with another exponential function, so the last
+    bit of a query would depend on the number of queries.
     """
     n = len(a)
     short = -n % BLOCK
@@ -186,13 +186,13 @@ def _call(
         index(queries), index(keys), causal,
         torch.from_numpy(cu_q).to(device, torch.int32),
         torch.from_numpy(cu_k).to(device, torch.int32),
-        # At 1 the kernel swaps heads and queries, and sums in another order.
+        # For 1 the kernel swaps heads and queries, and sums in another order.
         max(2, int(np.diff(cu_q).max())), int(np.diff(cu_k).max()),
     )  # fmt: skip
 
 
 class _Blocks:
-    """Which blocks of queries meet which blocks of keys, in which order.
+    """The pairs of query blocks and key blocks, and their order.
 
     Blocks have one fixed size, filled with a document's first token and masked: the arithmetic of
     a query then depends on its own document only.
@@ -221,7 +221,7 @@ class _Blocks:
                     for part in (active, k_first[docs] + step, ~seen)
                 )
             )
-        # Where a token's output stands among the blocks' rows.
+        # Row of a token's output among the rows of the blocks.
         place = np.empty(int(cu_q[-1]), dtype=np.int64)
         number = q_number[:, None] * BLOCK + offsets
         real = number < np.diff(cu_q)[q_doc][:, None]
@@ -244,7 +244,7 @@ def _cut(cu: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
 def blockwise(
     q: Tensor, k: Tensor, v: Tensor, blocks: _Blocks, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """The flash kernel's twin: running maximum and sum over blocks of keys, in float32."""
+    """Equivalent of the flash kernel: running maximum and sum over key blocks, in float32."""
     heads, dim = q.shape[1:]
     kv = k.shape[1]
     n, group = len(blocks.q), heads // kv

@@ -19,7 +19,7 @@ __all__ = ["Block", "BlockNet", "Weights"]
 
 Tensor = torch.Tensor
 Keep = Callable[[int, Tensor, Tensor], None]
-#: Tokens of one forward pass, and of the pieces of a pass that is not full.
+#: Tokens of one full forward pass, and of the pieces of a smaller pass.
 BATCH_TOKENS = {"cuda": 65_536}
 PIECE = 4_096
 
@@ -86,7 +86,7 @@ def before_attention(
     epsilon: float,
     check: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """q, k, v of (T, hidden) and, where asked for, which tokens are finite."""
+    """q, k, v of (T, hidden) and, if asked for, which tokens are finite."""
     dtype, t = weight.dtype, x.shape[0]
     kv_heads = (weight.shape[0] // dim - heads) // 2
     y = F.linear(rms(x, norm, epsilon, dtype), weight, bias)
@@ -142,7 +142,7 @@ def between_attentions(
     epsilon: float,
     check: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-    """The end of one block and the beginning of the next: the residual stream is read once."""
+    """The end of one block and the start of the next, reading the residual stream once."""
     x = after_attention(
         x, a, out, out_bias, norm_2, gate_up, gate_up_bias, down, down_bias, epsilon
     )
@@ -156,7 +156,7 @@ _PARTS: tuple[Callable[..., Any], ...] = (before_attention, between_attentions, 
 
 
 def _second(block: Block) -> tuple[Tensor | None, ...]:
-    """What `after_attention` takes of a block."""
+    """The arguments of `after_attention` from a block."""
     return (
         block.out, block.out_bias, block.norm_2, block.gate_up, block.gate_up_bias, block.down,
         block.down_bias,
@@ -172,7 +172,7 @@ def _attended(
     layer: int,
     attend: Callable[[int, Tensor, Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Tensor | None]:
-    """The attention of (q, k, v, finite) in pieces, which are given up on the way."""
+    """The attention of (q, k, v, finite) in pieces, which are freed when used."""
     q, k, v = (_joined([part[i] for part in parts]) for i in range(3))
     fine = None if parts[0][3] is None else _joined([part[3] for part in parts])
     parts.clear()
@@ -183,8 +183,8 @@ def can_overflow(block: Block) -> bool:
     """Whether a query, key or value can exceed the range of the products' precision.
 
     A normed input has at most the length sqrt(hidden), so an output is at most that times the
-    length of its weights (Cauchy-Schwarz). An overflow elsewhere turns into NaN in the residual
-    stream, and is seen in the result; an infinite key alone can mask itself out and hide.
+    length of its weights (Cauchy-Schwarz). An overflow elsewhere becomes NaN in the residual stream
+    and is visible in the result; only an infinite key can mask itself out.
     """
     if block.qkv.dtype not in (torch.float16, torch.bfloat16):
         return False
@@ -205,9 +205,9 @@ class BlockNet:
         Compute token-wise parts in pieces of exactly this many tokens: one shape, one kernel, so
         that a token's bits do not depend on what it is packed with. Packs must be aligned to it.
     compiled : bool
-        Fuse what lies between the products with torch.compile. Packs must then be aligned to
-        `align`: one of `whole` tokens is computed at once, any other in pieces of `align`, so that
-        two shapes are compiled and no more.
+        Fuse the operations between the products with torch.compile. Packs must then be aligned to
+        `align`: a pack of `whole` tokens is computed at once, any other in pieces of `align`, so
+        that only two shapes are compiled.
     """
 
     def __init__(
@@ -333,13 +333,13 @@ class BlockNet:
         return _joined([after(x[s], a[s], *_second(block), epsilon) for s in pieces]), finite
 
     def _first(self, block: Block, layer: int, dtype: torch.dtype) -> tuple[Any, ...]:
-        """What `before_attention` takes of a block."""
+        """The arguments of `before_attention` from a block."""
         check = self._check[layer] and dtype == self.dtype
         sizes = (self.shape.heads, self.shape.head_dim, self.shape.epsilon, check)
         return block.norm_1, block.qkv, block.qkv_bias, block.q_norm, block.k_norm, *sizes
 
     def _turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin of every token: angles in float64, so that long texts lose nothing."""
+        """cos and sin of every token, with angles in float64 for the precision of long texts."""
         last = int(positions.max()) + 1
         if len(self._angles) < last:
             rope = torch.tensor(self.shape.rope, dtype=torch.float64)
@@ -355,5 +355,5 @@ class BlockNet:
         return self.weights.head
 
     def project(self, hidden: Tensor, weight: Tensor) -> Tensor:
-        """Float32 logits: these families do nothing to them after the product."""
+        """Float32 logits, which these model families do not change after the product."""
         return product(hidden, weight)

@@ -1,4 +1,4 @@
-"""`LocalChat`: a model of this process behind the interface that judges use for servers."""
+"""`LocalChat`: a model in this process with the interface that judges use for servers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cje.policies.local.planned import ChatCall, answer_calls
 
 __all__ = ["LocalChat"]
 
-_GATHER = 0.005  # seconds in which calls that were started together find each other
+_GATHER = 0.005  # seconds to wait for calls that start at about the same time
 
 
 class LocalChat:
-    """Answers conversations; calls that wait at the same time are written side by side.
+    """Answers conversations; concurrent calls are written together.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class LocalChat:
         return await answer
 
     async def _write(self) -> None:
-        """Answer what waits, together, until nothing waits."""
+        """Answer all waiting calls together, until none waits."""
         await asyncio.sleep(_GATHER)
         while self._waiting:
             lot, self._waiting = self._waiting, []
@@ -61,22 +61,22 @@ class LocalChat:
                 while (part := await asyncio.to_thread(next, passes, None)) is not None:
                     for index, found in part:
                         _hand_over(lot[index][1], found)
-            except Exception as error:  # it concerns the model, so every call that waits
+            except Exception as error:  # the error concerns the model, so all waiting calls
                 for _, answer in lot:
                     _hand_over(answer, error)
 
     async def post(
         self, path: str, body: Mapping[str, JSON], *, billed: bool = True
     ) -> dict[str, JSON]:
-        """There is no server to post to."""
+        """Raise: there is no server to post to."""
         raise FatalError("a model in this process has no routes", reason="no_server")
 
     async def models(self, *, within: float = 10.0) -> list[str]:
-        """The one model there is."""
+        """The name of the only model."""
         return [self.endpoint.model]
 
     def identity(self) -> dict[str, JSON]:
-        """What decides the answers: the weights, wherever they lie, and their numerics."""
+        """What determines the answers: the weights, by content, and the numerics."""
         from cje.policies.local.weights import model_digest
 
         return {

@@ -1,4 +1,4 @@
-"""Compile a kernel for one model, with shapes that stay static."""
+"""Compile a kernel for one model, with static shapes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["compiled_copy"]
 
 
 def compiled_copy(function: Callable[..., Any]) -> Any:
-    """A compiled copy of `function` with a cache of its own.
+    """A compiled copy of `function` with a separate cache.
 
-    torch keeps what it compiled by code object, and makes a size dynamic (slower) once it has
-    seen two: a second model in the process must not do that to the first.
+    torch caches compiled code by code object, and makes a size dynamic (slower) after a second
+    value. A second model in the process must not have this effect on the first.
     """
     assert isinstance(function, types.FunctionType)
     own = types.FunctionType(

@@ -1,4 +1,4 @@
-"""`ScoringEngine`: log-probs of given responses, pack by pack, with every row accounted for."""
+"""`ScoringEngine`: log-probs of given responses, pack by pack."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Scored:
 
 @dataclass
 class Counts:
-    """What an engine did so far."""
+    """Counts of an engine's work so far."""
 
     rows: int = 0
-    tokens: int = 0  # read, without filling
+    tokens: int = 0  # tokens read, without padding
     scored_tokens: int = 0
     packs: int = 0
     rescored: int = 0  # rows computed again in float32 because half precision overflowed
@@ -71,7 +71,7 @@ class _Pending:
 
 @contextmanager
 def one_thread(wanted: bool) -> Iterator[None]:
-    """Compute on one thread: where threads meet inside a row, its last bit can change."""
+    """Compute on one thread: splitting a row between threads can change its last bit."""
     if not wanted:
         yield
         return
@@ -100,8 +100,8 @@ class ScoringEngine:
     Notes
     -----
     A row whose arithmetic overflows half precision is computed again in float32 and counted in
-    `counts.rescored`. A row that is not finite even then raises no error here: its values are NaN,
-    and whoever sums them refuses them (`sum_span`).
+    `counts.rescored`. A row that is still not finite does not raise here: its values are NaN, which
+    `sum_span` refuses.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ScoringEngine:
 
     @property
     def batch_invariant(self) -> bool:
-        """Whether a row's bits depend on nothing but the row."""
+        """Whether a row's bits depend only on the row."""
         return self.net.rows is not None
 
     def plan(self, items: Sequence[Item]) -> list[Pack]:
@@ -139,10 +139,10 @@ class ScoringEngine:
     def score(
         self, items: Sequence[Item], samplings: Sequence[Sampling] = (Sampling(),)
     ) -> Iterator[list[Scored]]:
-        """Token log-probs of every item, as packs are finished (not in the items' order)."""
+        """Token log-probs of every item, as packs finish (not in the order of the items)."""
         pending: _Pending | None = None
         for pack in self.plan(items):
-            # The next pack is on its way to the device before the last one is waited for.
+            # The next pack is sent to the device before the last one is awaited.
             started = self._start(pack, samplings)
             if pending is not None:
                 yield self._collect(pending, items, samplings)

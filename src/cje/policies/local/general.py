@@ -1,8 +1,8 @@
-"""Any causal language model that transformers loads: packed where that is right, else one by one.
+"""Any causal language model that transformers loads: packed if that is correct, else one by one.
 
-Packing relies on transformers to keep texts apart by their positions. Releases and architectures
-differ in whether they do (recurrent ones cannot), so it is tried on this very model when it is
-loaded, and given up where a packed text does not get the scores it has alone.
+Packing relies on transformers to separate texts by their positions. Not all releases and
+architectures do (recurrent ones cannot), so packing is tested on each model when it is loaded, and
+not used if a packed text gets other scores than the text alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cje.policies.local.packing import Item, Pack, plan_packs
 __all__ = ["GeneralNet"]
 
 Tensor = torch.Tensor
-#: Nats by which a packed text may differ from the same text alone, in the products' precision.
+#: Largest difference in nats between a packed text and the text alone, by precision.
 _SAME = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.3}
 
 
@@ -38,7 +38,7 @@ class GeneralNet:
         float32: everything in that precision.
     device : torch.device
     alone : bool
-        Each text by itself, whatever the check says: then its bits depend on nothing else.
+        Score each text by itself, regardless of the check: its bits then depend on nothing else.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class GeneralNet:
         Whether texts share a forward pass.
     """
 
-    shares = False  # transformers has no attention over a prefix that several texts share
+    shares = False  # transformers has no attention over a prefix shared by several texts
     align = 1
     rows: int | None = None
 
@@ -76,7 +76,7 @@ class GeneralNet:
     # hidden states ------------------------------------------------------------------------------
 
     def hidden(self, pack: Pack, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
-        """Hidden states of ``pack.head``; overflow shows in them, so every token counts as fine."""
+        """Hidden states of ``pack.head``; all tokens count as finite: overflow shows in them."""
         half = self.dtype == torch.float16 and dtype in (None, torch.float16)
         tokens = torch.from_numpy(pack.tokens).to(self.device)
         positions = torch.from_numpy(pack.positions).to(self.device)
@@ -116,14 +116,14 @@ class GeneralNet:
         return weight.detach()
 
     def project(self, hidden: Tensor, weight: Tensor) -> Tensor:
-        """Float32 logits, with whatever the model does to them (a scale, a cap, a bias)."""
+        """Float32 logits, with the model's own changes to them (a scale, a cap, a bias)."""
         if self._tail is None:
             return product(hidden, weight)
         logits: Tensor = self._tail(hidden)
         return logits
 
     def _check_head(self) -> None:
-        """Our logits of one short text must be the model's own."""
+        """Check that the logits of one short text equal the model's own."""
         ids = torch.arange(2, 10, device=self.device)[None] % int(self.head_weight().shape[0])
         with torch.inference_mode():
             own = self.model(input_ids=ids, use_cache=False).logits[0].float()
@@ -141,7 +141,7 @@ class GeneralNet:
             )
 
     def _keeps_texts_apart(self) -> bool:
-        """Whether texts of one pass get the scores they have alone."""
+        """Whether packed texts get the same scores as alone."""
         rng = np.random.default_rng(0)
         size = int(self.head_weight().shape[0])
         items = [
@@ -163,10 +163,10 @@ def _close(a: Tensor, b: Tensor, dtype: torch.dtype) -> bool:
 
 
 def _tail_of(model: Any) -> Any:
-    """The model's own way from hidden states to logits: its forward pass behind a stand-in base.
+    """The model's function from hidden states to logits: its forward pass with a replaced base.
 
-    The copy shares every tensor with the model; only the base is replaced, by what hands given
-    hidden states on.
+    The copy shares every tensor with the model; only the base is replaced, by a module that returns
+    given hidden states.
     """
     transformers = require_extra("transformers", "local", "provider: transformers")
     output = transformers.modeling_outputs.BaseModelOutputWithPast

@@ -1,4 +1,4 @@
-"""Write responses: a seed per row, and the log-prob of what was drawn, in the engine's numerics."""
+"""Generate responses with a seed per row, and log-probs in the engine's numerics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Text", "begin_text", "generate"]
 
 Tensor = torch.Tensor
-#: Texts written side by side.
+#: Number of texts written together.
 TEXTS = {"cuda": 256}
 _FEW_TEXTS = 32
 
@@ -62,7 +62,7 @@ class Text:
 
 
 class Call(Protocol):
-    """What `generate` takes: it says how its text begins, and what becomes of it."""
+    """The argument of `generate`: begins a text, and turns the finished text into an answer."""
 
     def begin(self, index: int) -> Text: ...
 
@@ -107,7 +107,7 @@ def begin_text(
     finish: Callable[[Text], Answer],
     top: int = 0,
 ) -> Text:
-    """A text with nothing written yet; a prompt that leaves no room is refused."""
+    """A text with only its prompt; a prompt that leaves no room is refused."""
     longest = model.tokeniser.longest
     if not prompt:
         raise BadOutputError("the rendered prompt is empty", reason="empty_prompt")
@@ -122,7 +122,7 @@ def begin_text(
 
 
 def _batches(model: LocalModel, texts: Sequence[Text]) -> Iterator[list[Text]]:
-    """Lots whose kept keys and values take no more room than a scoring pass has tokens."""
+    """Batches whose cached keys and values have at most the tokens of a scoring pass."""
     most = TEXTS.get(model.engine.net.device.type, _FEW_TEXTS)
     lot: list[Text] = []
     for text in texts:
@@ -139,7 +139,7 @@ def _batches(model: LocalModel, texts: Sequence[Text]) -> Iterator[list[Text]]:
 
 
 class _Kept:
-    """Keys and values: of the prompts, read once, and of what was written so far."""
+    """Keys and values of the prompts, which are read once, and of the text so far."""
 
     def __init__(self, net: BlockNet, texts: Sequence[Text]) -> None:
         self.net = net
@@ -203,7 +203,7 @@ def _cu(counts: Any) -> Any:
 
 
 def _write_together(model: LocalModel, texts: Sequence[Text]) -> None:
-    """All texts side by side, one token each per step; finished ones drop out."""
+    """Write all texts together, one token per step; finished texts drop out."""
     net: Any = model.engine.net
     kept = _Kept(net, texts)
     hidden = kept.read_prompts(model.engine.batch_tokens)[torch.from_numpy(kept.prompt_of)]
@@ -248,7 +248,7 @@ def _draw(model: LocalModel, texts: Sequence[Text], hidden: Tensor) -> None:
 
 
 def _keep_alternatives(text: Text, logits: Tensor) -> None:
-    """The likeliest tokens with the model's own log-probs (temperature 1, nothing cut)."""
+    """The likeliest tokens with the model's own log-probs (temperature 1, no cut)."""
     if text.top:
         best = torch.log_softmax(logits, -1).topk(min(text.top, logits.shape[-1]))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -256,9 +256,9 @@ def _keep_alternatives(text: Text, logits: Tensor) -> None:
 
 
 def _inverse(scores: Tensor, uniform: Tensor) -> Tensor:
-    """The token at which the cumulative probability passes `uniform`; never one that is cut."""
+    """The token at which the cumulative probability passes `uniform`, among those not cut."""
     device = scores.device
-    if device.type == "mps":  # it has no float64
+    if device.type == "mps":  # this device has no float64
         scores, uniform = scores.cpu(), uniform.cpu()
     mass = scores.double().exp().cumsum(-1)
     found = torch.searchsorted(mass, (uniform * mass[:, -1])[:, None], right=True)[:, 0]
@@ -270,7 +270,7 @@ def _inverse(scores: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _write_alone(model: LocalModel, text: Text) -> None:
-    """One text through transformers; its log-prob is that of a scoring pass over what it wrote."""
+    """Write one text through transformers; a scoring pass over it gives its log-prob."""
     net: Any = model.engine.net
     cache: Any = None
     tokens = list(text.prompt)

@@ -29,17 +29,17 @@ class Sampling:
 
     @property
     def plain(self) -> bool:
-        """Whether a log-sum-exp is all it needs."""
+        """Whether a log-sum-exp is sufficient (nothing is cut)."""
         return self.top_p >= 1.0 and self.temperature > 0.0
 
 
 def chunk_rows(device: torch.device) -> int:
-    """How many hidden states one product takes."""
+    """Number of hidden states of one product."""
     return CHUNK.get(device.type, _SMALL_CHUNK)
 
 
 def product(hidden: Tensor, weight: Tensor) -> Tensor:
-    """Float32 logits, summed in float32 whatever the precision of the factors."""
+    """Float32 logits, summed in float32 for any precision of the factors."""
     if hidden.dtype == torch.float32 or hidden.device.type != "cuda":
         return hidden.float() @ weight.float().t()
     return torch.mm(hidden, weight.t(), out_dtype=torch.float32)
@@ -48,7 +48,7 @@ def product(hidden: Tensor, weight: Tensor) -> Tensor:
 def reduced(logits: Tensor, targets: Tensor, inverse: Tensor) -> Tensor:
     """(n,): log softmax(logits * inverse temperature) at the targets.
 
-    One temperature at a time, so that its bits do not depend on which others are asked for.
+    One temperature at a time, so that its bits do not depend on the other temperatures.
     """
     picked = logits.gather(1, targets[:, None])[:, 0]
     return picked * inverse - torch.logsumexp(logits * inverse, -1)
@@ -121,7 +121,7 @@ class Head:
     def logits(self, hidden: Tensor, *, fixed: bool = False) -> Tensor:
         """Float32 logits of a few hidden states.
 
-        With `fixed` in products of the same shape as when scoring, so with the same bits.
+        With `fixed`, in products of the same shape as in scoring, and so with the same bits.
         """
         if not fixed:
             return self._project(hidden, self._weight)

@@ -1,4 +1,4 @@
-"""`LocalModel`: one model of this process, loaded once however many policies use it."""
+"""`LocalModel`: a model in this process, loaded once for all policies that use it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOCK = threading.Lock()
 
 
 def shared_model(config: EndpointConfig) -> LocalModel:
-    """The model a configuration names: policies that differ only in prompt or sampling share it."""
+    """The model of a configuration, shared by policies that differ only in prompt or sampling."""
     from cje.policies.local.weights import find_model
 
     folder = find_model(config.model, config.revision)
@@ -42,12 +42,12 @@ def shared_model(config: EndpointConfig) -> LocalModel:
 
 
 class LocalModel:
-    """A model's folder, its tokeniser and, once something is scored, its weights.
+    """A model's folder and tokeniser, and its weights once something is scored.
 
     Parameters
     ----------
     folder : Path
-        What `save_pretrained` wrote: configuration, weights, tokeniser.
+        A folder written by `save_pretrained`: configuration, weights, tokeniser.
     dtype : {"auto", "float16", "bfloat16", "float32"}
         Precision of the matrix products; the residual stream and the logits are float32. ``auto``:
         float16 on a GPU, float32 elsewhere.
@@ -111,7 +111,7 @@ class LocalModel:
 
     @cached_property
     def fast_shape(self) -> Shape | str:
-        """The shape the fast path computes, or why it does not."""
+        """The model's shape for the fast path, or the reason why that cannot compute it."""
         shape = read_shape(self.config)
         if isinstance(shape, str):
             return shape
@@ -122,7 +122,7 @@ class LocalModel:
         return shape
 
     def describe(self) -> str:
-        """What will compute the scores, without loading the weights."""
+        """How the scores will be computed, as text, without loading the weights."""
         device = self._device()
         name = str(self._dtype(device)).removeprefix("torch.")
         shape = self.fast_shape

@@ -1,8 +1,8 @@
-"""Plan which rows are read together: packs of whole sequences, without padding between them.
+"""Plan which rows are read together, in packs of whole sequences without padding in between.
 
-A pack is a forest of segments in depth-first order. A segment is a run of tokens that continues
-its parent, so responses to one prompt, and prompts with one beginning, share what comes before
-them. Pure Python and NumPy; nothing here depends on torch.
+A pack is a forest of segments in depth-first order. A segment is a run of tokens that continues its
+parent, so responses to one prompt, and prompts with a common beginning, share what precedes them.
+Pure Python and NumPy, without torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Item", "Level", "Pack", "plan_packs"]
 
 IntArray = NDArray[np.int64]
 
-#: Prompts share their beginning where it is at least this long: shorter ones cost more in extra
+#: Prompts share a common beginning of at least this length: shorter ones cost more in extra
 #: attention calls than they save.
 SHARED_TOKENS = 32
 
@@ -57,19 +57,19 @@ class Pack:
     tokens, positions : array (T,)
         Token ids and their positions in their own sequences.
     cu : array (S + 1,)
-        Where segments begin; each reads itself causally.
+        Starts of the segments; each reads itself causally.
     levels : tuple of Level
-        What segments read beyond themselves.
+        The keys that segments read beyond themselves.
     rows : tuple of int
         The items, in the order of `head`.
     head, targets : array
-        Hidden states that the head reads, and the token each one predicts, item after item.
+        Hidden states that the head reads, and the token that each predicts, item by item.
     row_cu : array (rows + 1,)
-        Where an item's tokens begin in `head`.
+        Starts of the items' tokens in `head`.
     paths : tuple of tuple of int
         The segments that each item consists of.
     used : int
-        Tokens that are not filling.
+        Number of tokens that are not padding.
     """
 
     tokens: IntArray
@@ -91,7 +91,7 @@ class Pack:
 
 @dataclass
 class _Group:
-    """Rows with one prompt."""
+    """Rows with the same prompt."""
 
     prompt: tuple[int, ...]
     rows: list[int]
@@ -124,7 +124,7 @@ def plan_packs(
     Parameters
     ----------
     align : int
-        The number of tokens of a pack is a multiple of this; filling goes to the end.
+        The number of tokens of a pack is a multiple of this; padding goes to the end.
     share : bool
         Read a prompt once for all its responses, and a common beginning of prompts once.
     split_always : bool
@@ -160,7 +160,7 @@ def _bundles(items: Sequence[Item], share: bool, split_always: bool) -> list[_Bu
 
 
 def _with_common_beginning(groups: list[_Group]) -> list[_Bundle]:
-    """Neighbours in sorted order whose prompts begin alike, as long as that saves tokens."""
+    """Join neighbours in sorted order with a common beginning, as long as that saves tokens."""
     bundles: list[_Bundle] = []
     for group in sorted(groups, key=lambda g: g.prompt):
         last = bundles[-1] if bundles else None
@@ -182,7 +182,7 @@ def _with_common_beginning(groups: list[_Group]) -> list[_Bundle]:
 
 
 def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Tokens two prompts begin with alike, leaving each at least one of its own."""
+    """Length of the common beginning of two prompts, leaving each at least one token."""
     most = min(len(a), len(b)) - 1
     for i in range(most):
         if a[i] != b[i]:
@@ -191,7 +191,7 @@ def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 
 
 def _cut(items: Sequence[Item], bundle: _Bundle, most: int) -> Iterator[_Bundle]:
-    """The bundle in parts that fit a pack, each with its own copy of what is shared."""
+    """Split a bundle into parts that fit a pack, each with a copy of the shared tokens."""
     if bundle.size <= most:
         yield bundle
         return
@@ -214,7 +214,7 @@ def _cut(items: Sequence[Item], bundle: _Bundle, most: int) -> Iterator[_Bundle]
 
 
 def _fill(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Best fit, largest first: which bundles share a pack."""
+    """Assign bundles to packs: best fit, largest first."""
     packs: list[list[int]] = []
     room: list[tuple[int, int]] = []  # (tokens left, pack), sorted
     for index in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):

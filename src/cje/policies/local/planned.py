@@ -1,4 +1,4 @@
-"""Answer many calls in planned passes: one pass per model, whatever the policies and rows."""
+"""Answer many calls in planned passes per model, across policies and rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ScoreCall:
     complete: bool = True
     ending: Ending | None = None
     end_text: str | None = None
-    repeat: int = 0  # the same again, in another batch: measures the engine's own noise
+    repeat: int = 0  # a repeat in another batch, which measures the engine's noise
 
     @property
     def model(self) -> LocalModel:
@@ -70,7 +70,7 @@ class GenerateCall:
         )  # fmt: skip
 
     def finish(self, text: Text) -> Generation:
-        """What was written, with the sum of its log-probs; ``given`` and ``eos`` count the end."""
+        """The written text with the sum of its log-probs; ``given`` and ``eos`` include the end."""
         tokeniser = self.model.tokeniser
         stopped = text.ids[-1] in text.stops
         ending: Ending = "open"
@@ -91,7 +91,7 @@ class GenerateCall:
 
 @dataclass(frozen=True)
 class ChatCall:
-    """An answer to a conversation: what a judge asks for."""
+    """An answer to a conversation, as a judge asks for it."""
 
     model: LocalModel
     name: str
@@ -114,7 +114,7 @@ class ChatCall:
         )  # fmt: skip
 
     def finish(self, text: Text) -> Completion:
-        """The answer as a server would give it."""
+        """The answer in the form of a server's answer."""
         tokeniser = self.model.tokeniser
         stopped = text.ids[-1] in text.stops
         ids = text.ids[:-1] if stopped else text.ids
@@ -136,9 +136,9 @@ AnyCall = ScoreCall | GenerateCall | ChatCall
 
 
 def answer_calls(calls: Sequence[AnyCall]) -> Iterator[list[tuple[int, Answer]]]:
-    """Answers with their positions in `calls`, as passes are finished.
+    """Answers with their positions in `calls`, as passes finish.
 
-    What concerns one row (a text that cannot be scored) is an answer of its own; what concerns the
+    An error of one row (a text that cannot be scored) is the answer of that row; an error of the
     model raises.
     """
     for model, wanted in _by_model(calls):

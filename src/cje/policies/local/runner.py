@@ -25,9 +25,9 @@ __all__ = ["LocalPolicy"]
 class LocalPolicy:
     """Samples and scores with an open-weights model on this machine.
 
-    Scores are those of the distribution the policy samples from: its temperature and top-p applied
-    to float32 logits. Policies that differ only in prompt, temperature or top-p share one load,
-    and one forward pass where their tokens are the same.
+    Scores are those of the distribution that the policy samples: its temperature and top-p applied
+    to float32 logits. Policies that differ only in prompt, temperature or top-p share one loaded
+    model, and one forward pass if their tokens are equal.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class LocalPolicy:
         local = Path(given.model).expanduser().is_dir()
         return {
             "provider": self.provider,
-            # A folder is what it holds, wherever it lies; a name on the hub is a name.
+            # A folder is identified by its content, and a model on the hub by its name.
             "model": model_digest(self.model.folder) if local else given.model,
             "revision": given.revision,
             "dtype": given.dtype,
@@ -159,4 +159,4 @@ class LocalPolicy:
         }
 
     async def aclose(self) -> None:
-        """Nothing to close: the model goes when no policy uses it."""
+        """Nothing to close: the model is freed when no policy uses it."""

@@ -1,4 +1,4 @@
-"""Read a model's configuration: whether the fast path computes it, and in what shape."""
+"""Read a model's configuration: its shape, and whether the fast path can compute it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cje.errors import CJEError
 
 __all__ = ["Shape", "read_config", "read_shape"]
 
-#: What each family adds to the plain block: biases of q, k and v, and norms of q and k per head.
+#: Additions of each family to the plain block: biases of q, k and v; norms of q and k per head.
 _FAMILIES: Mapping[str, tuple[bool, bool]] = {
     "llama": (False, False),
     "mistral": (False, False),
@@ -45,7 +45,7 @@ class Shape:
     mlp_bias: bool
     head_norms: bool
     rope: tuple[float, ...]  # inverse frequencies
-    window: int | None = None  # positions a token sees, where fewer than `longest`
+    window: int | None = None  # positions that a token attends to, if fewer than `longest`
 
     @property
     def flops_per_token(self) -> int:
@@ -74,8 +74,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 def read_shape(config: Mapping[str, Any]) -> Shape | str:
     """The shape, or the reason why the fast path cannot compute this model.
 
-    Only what is known is accepted: anything else in the configuration that changes the arithmetic
-    sends the model to the general path, which transformers computes.
+    Only known settings are accepted. Any other setting that changes the arithmetic leads to the
+    general path, which transformers computes.
     """
     family = str(config.get("model_type"))
     if family not in _FAMILIES:
@@ -116,7 +116,7 @@ def read_shape(config: Mapping[str, Any]) -> Shape | str:
 
 
 def _window(config: Mapping[str, Any], longest: int) -> int | None:
-    """The sliding window, where one is in use and a text can be longer than it."""
+    """The sliding window, if one is in use and texts can be longer."""
     window = config.get("sliding_window")
     if window is None or config.get("use_sliding_window") is False or int(window) >= longest:
         return None
@@ -124,7 +124,7 @@ def _window(config: Mapping[str, Any], longest: int) -> int | None:
 
 
 def _inverse_frequencies(config: Mapping[str, Any], head_dim: int) -> tuple[float, ...] | str:
-    """Rotary frequencies, from the names of transformers 5 or of earlier releases."""
+    """Rotary frequencies, from the field names of transformers 5 or of earlier releases."""
     rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
     kind = rope.get("rope_type", rope.get("type", "default"))
     theta = float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0)
@@ -141,7 +141,7 @@ def _inverse_frequencies(config: Mapping[str, Any], head_dim: int) -> tuple[floa
 
 
 def _llama3(frequencies: NDArray[np.float64], rope: Mapping[str, Any]) -> NDArray[np.float64]:
-    """Low frequencies divided by `factor`, high ones kept, a linear passage between (Llama 3.1)."""
+    """Low frequencies divided by `factor`, high ones kept, linear in between (Llama 3.1)."""
     factor, old = float(rope["factor"]), float(rope["original_max_position_embeddings"])
     low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
     turns = old * frequencies / (2.0 * math.pi)

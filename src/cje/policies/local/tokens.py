@@ -1,4 +1,4 @@
-"""From texts to the tokens that are scored, by the same rules as for servers."""
+"""Convert texts to the scored tokens, by the same rules as for servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Prepared", "Tokeniser"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A row as tokens, and how its first response token was found."""
+    """The tokens of a row, and how its first response token was found."""
 
     item: Item
     boundary: Boundary
@@ -67,7 +67,7 @@ class Tokeniser:
 
     @cached_property
     def _begins_with(self) -> tuple[int, ...]:
-        """What the tokeniser puts before a text by itself (BOS, or nothing)."""
+        """The token that the tokeniser puts before a text by default (BOS, or nothing)."""
         plain = self._made("a", add_special_tokens=False)["input_ids"]
         whole = self._made("a")["input_ids"]
         for at in range(len(whole)):
@@ -76,9 +76,9 @@ class Tokeniser:
         return ()
 
     def resolved(self, config: PolicyConfig) -> PolicyConfig:
-        """The configuration with ``template: auto`` replaced by what the tokeniser says.
+        """The configuration with ``template: auto`` replaced by the tokeniser's chat template.
 
-        ``eos: auto`` then is the tokeniser's own end token where it has a chat template.
+        ``eos: auto`` is then the tokeniser's end token, if it has a chat template.
         """
         if config.template != "auto":
             return config
@@ -90,7 +90,7 @@ class Tokeniser:
         return config.model_copy(update={"eos": eos, "template": kept})
 
     def render(self, config: PolicyConfig, context: str) -> str:
-        """The exact text the model continues."""
+        """The exact text that the model continues."""
         if config.template != "auto":
             return render_prompt(config, context)
         messages = [{"role": "user", "content": context}]
@@ -106,7 +106,7 @@ class Tokeniser:
             text = self._made.apply_chat_template(
                 list(messages), tokenize=False, add_generation_prompt=True
             )
-        except Exception as error:  # the template is a program of the model's author
+        except Exception as error:  # the template is code from the model's author
             raise CJEError(
                 "the model's chat template cannot be rendered", where=where,
                 hint=f"{error}; or name a template: raw, chatml, llama3, or a Jinja file",
@@ -178,7 +178,7 @@ class Tokeniser:
         Raises
         ------
         BadOutputError
-            With the reasons a server's answer would be refused for.
+            For the same reasons as for a server's answer.
         """
         prompt = self.render(config, context)
         event = scored_event(
@@ -245,7 +245,7 @@ class Tokeniser:
         return Prepared(Item(tuple(prompt), tuple(response)), boundary)
 
     def _scored(self, text: str, bos: bool | None) -> list[ScoredToken]:
-        """The tokens of a text with their own texts, as a server would report them."""
+        """The tokens of a text with their texts, as a server would report them."""
         fast = bool(getattr(self._made, "is_fast", False))
         made = self._made(text, add_special_tokens=False, return_offsets_mapping=fast)
         texts = _texts(text, made["offset_mapping"]) if fast else None
@@ -256,9 +256,9 @@ class Tokeniser:
 
 
 def _texts(text: str, offsets: Sequence[tuple[int, int]]) -> list[str] | None:
-    """Each token's part of the text; None where the parts do not give the text back.
+    """Each token's part of the text; None if the parts do not add up to the text.
 
-    A character of several tokens belongs to the last of them, as servers write it.
+    A character of several tokens belongs to the last of them, as on servers.
     """
     parts, at = [], 0
     for number, (begin, end) in enumerate(offsets):
@@ -272,5 +272,5 @@ def _texts(text: str, offsets: Sequence[tuple[int, int]]) -> list[str] | None:
 
 
 def response_span(tokens: int) -> Span:
-    """The span of a response of so many tokens behind one token of prompt."""
+    """The span of a response of `n` tokens after one token of prompt."""
     return Span(1, 1 + tokens, "exact")

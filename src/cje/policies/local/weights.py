@@ -1,4 +1,4 @@
-"""Read a checkpoint's tensors, one at a time, straight to their device and precision."""
+"""Read a checkpoint's tensors one at a time, directly to their device and precision."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["find_model", "load_weights", "model_digest", "random_weights"]
 Tensor = torch.Tensor
 Read = Callable[[str, torch.dtype], Tensor]
 
-_SAMPLES = 64  # pieces of each weight file that its digest reads
+_SAMPLES = 64  # parts of each weight file that the digest reads
 _PIECE = 1 << 16
 
 
 def find_model(name: str, revision: str | None = None) -> Path:
-    """The folder of a model: a path as given, or a snapshot of a name on the hub."""
+    """The folder of a model: the given path, or a snapshot from the hub."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
@@ -37,19 +37,19 @@ def find_model(name: str, revision: str | None = None) -> Path:
     patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.tiktoken"]
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
-    except Exception as error:  # its errors have no common base
+    except Exception as error:  # its exceptions have no common base
         raise CJEError(
-            "the model is not a folder and cannot be had from the hub", value=name,
+            "the model is not a folder and cannot be downloaded from the hub", value=name,
             hint=f"{type(error).__name__}: check the name, or download it first and give the "
             "folder",
         ) from error  # fmt: skip
 
 
 def model_digest(folder: Path) -> str:
-    """What tells two models apart, for a key of the store.
+    """A digest that distinguishes models, for a key of the store.
 
-    Small files (configuration, tokeniser) are read whole; of each weight file the size and 64
-    pieces spread over it, which is fast for any size and changes with any training.
+    It reads small files (configuration, tokeniser) completely, and the size and 64 parts of each
+    weight file, which is fast for any size and changes with any training.
     """
     digest = sha256()
     for file in sorted(folder.iterdir()):
@@ -68,7 +68,7 @@ def model_digest(folder: Path) -> str:
 
 
 def _tensor_files(folder: Path) -> dict[str, Path]:
-    """Which file holds each tensor."""
+    """The file of each tensor."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         listed = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
@@ -179,7 +179,7 @@ def weights_from_state(
 def random_weights(
     shape: Shape, dtype: torch.dtype, device: torch.device, *, seed: int = 0, scale: float = 0.02
 ) -> Weights:
-    """Weights drawn at random: right for measuring speed, useless for anything else."""
+    """Random weights, for measurements of speed only."""
     generator = torch.Generator(device=device).manual_seed(seed)
 
     def matrix(*size: int) -> Tensor:

@@ -1,0 +1,3 @@
+# The same study after 80 and after 240 labels, with intervals that hold at both looks.
+cje analyze after_80.csv --baseline prod --anytime
+cje analyze after_240.csv --baseline prod --anytime
