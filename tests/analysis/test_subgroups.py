@@ -171,7 +171,7 @@ def test_two_cells_that_spell_one_name_are_an_error() -> None:
     data = simulate.policies_on_shared_prompts(60, 2, 30, seed=1).dataset
     policy = ["a | b" if name == "base" else "a" for name in data.policy.decode()]
     level = ["c" if name == "a | b" else "b | c" for name in policy]
-    with pytest.raises(CJEError, match="two subgroups have one name"):
+    with pytest.raises(CJEError, match="two subgroups have the same name"):
         analyze_dataset(data.with_columns(policy=policy, domain=level), by="domain")
 
 

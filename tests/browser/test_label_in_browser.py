@@ -338,7 +338,7 @@ def test_the_organiser_sees_progress_and_a_rater_cannot_see_that_page(
     assert "token" not in page.url
     assert "12 of 20" in page.inner_text("#facts")
     assert "Keep labelling" in page.inner_text("#verdict")
-    assert "Looking here is free" in page.inner_text("#why")
+    assert "Look as often as you like" in page.inner_text("#why")
     context.close()
 
 

@@ -44,13 +44,6 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, folder):
         exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
 
 
-def test_every_page_is_in_the_navigation():
-    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text().replace("!!python/name:", ""))
-    listed = set(re.findall(r"[\w/-]+\.md", str(config["nav"])))
-    present = {str(p.relative_to(ROOT / "docs")) for p in ROOT.glob("docs/**/*.md")}
-    assert present == listed
-
-
 def command_lines(text: str) -> list[list[str]]:
     """Lines of shell blocks, and code in running text, that call `cje`; comments taken off."""
     lines = [line for block in SHELL.findall(text) for line in block.splitlines()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -163,12 +163,8 @@ def examine(source: Any, **reading: Any) -> Diagnosis:
         data = data.with_metadata(reading=verdicts.metadata["reading"])
         command = f"cje analyze {_arguments(name, {'labels': path})}"
         able.append(Capability("pairwise", True, command))
-    lengths = {key: np.log1p(np.maximum(data.covariates[key], 0.0)) for key in numbers}
-    if data.response is not None:
-        text = data.response.to_series().str.len_chars().to_numpy()
-        lengths["response_length"] = np.log1p(text.astype(np.float64))
-    elif large and not numbers:
-        lengths["response_length"] = _first_lengths(source, str(response), len(data))
+    first = _first_lengths(source, str(response), len(data)) if large and not numbers else None
+    lengths = _lengths(data, numbers, first)
     audited, reason = evaluation_findings(data)
     findings = [
         *data.metadata.get("findings", ()),
@@ -241,6 +237,19 @@ def _unused(opened: Opened | None, data: Dataset) -> list[str]:
     if opened is None:
         return []
     return unused_columns(opened.sources[0].table, data.metadata.get("unused", ()))
+
+
+def _lengths(
+    data: Dataset, numbers: Collection[str], first: FloatArray | None
+) -> dict[str, FloatArray]:
+    """log(1 + length) by name: of the columns of lengths, and of the responses' text."""
+    found = {name: np.log1p(np.maximum(data.covariates[name], 0.0)) for name in numbers}
+    if data.response is not None:
+        text = data.response.to_series().str.len_chars().to_numpy()
+        found["response_length"] = np.log1p(text.astype(np.float64))
+    elif first is not None:
+        found["response_length"] = first
+    return found
 
 
 def _is_large(source: Any) -> bool:

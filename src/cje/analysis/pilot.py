@@ -16,6 +16,7 @@ from cje.diagnostics.dependence import cluster_dependence
 from cje.diagnostics.judge_quality import MIN_LABELS as MIN_PILOT_LABELS
 from cje.diagnostics.judge_quality import unexplained_share
 from cje.errors import CJEError
+from cje.estimators.direct.label_pool import inverse_propensity
 from cje.hints import by_interface
 from cje.kernels.arrays import FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
@@ -94,7 +95,7 @@ def measure_pilot(data: Dataset, *, n_draws: int = 200, seed: int = 42) -> Pilot
         )
     folds = get_folds(data.units, 5, seed)
     scores, labels = data.judge_score[labelled], data.oracle_label[labelled]
-    weight = _label_weight(data, labelled)
+    weight = inverse_propensity(data, labelled)
     model = fit_reward_model(scores, labels, folds=folds[labelled], n_folds=5, weights=weight)
     error = labels - model.predict_oof(scores, folds[labelled])
     judged = np.flatnonzero(np.isfinite(data.judge_score))
@@ -130,20 +131,6 @@ def _dependence(data: Dataset, labelled: IntArray, error: FloatArray) -> float:
     prompts, clusters = data.prompt_id.codes[labelled], data.cluster.codes[labelled]
     found = cluster_dependence("cluster", error, prompts, clusters)
     return 1.0 if found is None else found.factor
-
-
-def _label_weight(data: Dataset, labelled: IntArray) -> FloatArray:
-    """1 / propensity of every label, or ones."""
-    if data.label_propensity is None:
-        return np.ones(len(labelled))
-    known = data.label_propensity[labelled]
-    if not np.isfinite(known).all():
-        raise CJEError(
-            "a labelled row has no label_propensity",
-            value=int(np.count_nonzero(~np.isfinite(known))),
-            hint="give the propensity of every labelled row, or drop the column",
-        )
-    return np.asarray(1.0 / known)
 
 
 def plan_from_pilot(

@@ -30,7 +30,7 @@ def check(
     pos_label: str | None = typer.Option(None, help="The positive label, which counts as 1."),
     prefix: str = typer.Option("p_", help="Prefix of the probability columns, one per class."),
     groups: str | None = typer.Option(None, help="Column of clusters (prompt, patient, session)."),
-    by: str | None = typer.Option(None, help="Column of subgroups to check one by one."),
+    by: str | None = typer.Option(None, help="Column of subgroups, each checked separately."),
     bins: int = typer.Option(15, min=1, help="Number of bins."),
     level: Level = 0.95,
     calibrator: str = typer.Option("isotonic", help="Method that fits the recalibration map."),

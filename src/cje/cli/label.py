@@ -214,22 +214,18 @@ def _plan(data: Dataset, labels: Path, detect: float | None, width: float | None
 
     if (detect is None) == (width is None):
         raise CJEError("a plan needs a goal", hint="give --detect or --width")
-    seconds = _SECONDS_PER_LABEL
-    measured = "assumed"
+    pace = None
     if is_label_store(labels):
         data = attach_labels(data, read_label_store(labels), str(labels))
-        rows = Store.open(labels).read(
-            "SELECT seconds FROM latest WHERE seconds > 0 ORDER BY seconds"
-        )
-        if rows:
-            seconds, measured = float(rows[len(rows) // 2][0]), "measured"
+        pace = Store.open(labels).pace()
     goal = Goal("power", detect) if detect is not None else Goal("value", float(width or 0.0))
     planned = plan_from_pilot(data, goal)
     total = planned.design.total_labels
+    seconds, source = (_SECONDS_PER_LABEL, "assumed") if pace is None else (pace, "measured")
     say(
         f"labels: {total:,} in all ({planned.design.n_labels:,} for each of "
         f"{planned.design.n_policies} policies)\n"
-        f"time: {total * seconds / 3600:.1f} hours at {seconds:.0f} s per label ({measured})\n"
+        f"time: {total * seconds / 3600:.1f} hours at {seconds:.0f} s per label ({source})\n"
         f"start: --count {total}"
     )
 

@@ -30,7 +30,7 @@ def check_report_path(path: Path | None) -> Path | None:
 
 
 def write_report(path: Path, page: Report) -> None:
-    """Write the page, as PDF under a name that ends in .pdf, and say where it is."""
+    """Write the page, as PDF under a name that ends in .pdf, and print its path."""
     page.save(path)
     say(f"report: {path}", err=True, lines=False)
 

@@ -86,7 +86,7 @@ def _nothing_to_hand_out(opened: Store, store: Path) -> CJEError:
     if opened.meta["design"] == "active":
         return CJEError(
             "an active study has no items for a sheet: it chooses the rows one by one, from the "
-            "labels given before, on the page", where=str(store),
+            "labels given before", where=str(store),
             hint=f"label on the page (cje label DATA --labels {store}), or begin a study whose "
             "rows are chosen in advance (--design random or stratified, another --labels)",
         )  # fmt: skip

@@ -60,13 +60,9 @@ class Organiser:
         meta = stored.meta
         n_labels = _labelled_items(stored)
         (paid,) = self.study.store.read("SELECT count(*) FROM latest WHERE kind = 'label'")[0]
-        seconds = self.study.store.read(
-            "SELECT seconds FROM latest WHERE seconds > 0 ORDER BY seconds"
-        )
-        pace = float(seconds[len(seconds) // 2][0]) if seconds else None
         found: dict[str, Any] = {
             "labels": n_labels, "goal": int(meta["count"]), "skips": _skips(stored),
-            "pace_seconds": pace, "cost": self.label_cost * paid,
+            "pace_seconds": self.study.store.pace(), "cost": self.label_cost * paid,
             "design": meta["design"], "raters": self._raters(), "agreement": agreement(stored),
             "level": self.rule.level, "first_look": self.rule.first_look,
             "claim": self._claim(), "finished": self.study.finished, "problem": None,

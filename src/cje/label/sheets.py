@@ -38,8 +38,12 @@ def write_table(
     elif kind == ".xlsx":
         _write_excel(path, columns, listed, note)
     else:
-        raise CJEError("unknown kind of file", value=path.name, hint="use .csv, .parquet or .xlsx")
+        raise _unknown_kind(path)
     return len(listed)
+
+
+def _unknown_kind(path: Path) -> CJEError:
+    return CJEError("unknown kind of file", value=path.name, hint="use .csv, .parquet or .xlsx")
 
 
 def _csv_cell(value: Any) -> Any:
@@ -102,7 +106,7 @@ def read_table(path: Path) -> list[dict[str, Any]]:
     readers = {".csv": _read_csv, ".parquet": _read_parquet, ".xlsx": _read_excel}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise CJEError("unknown kind of file", value=path.name, hint="use .csv, .parquet or .xlsx")
+        raise _unknown_kind(path)
     with open_file(path) as stream:
         return reader(stream, path.name)
 

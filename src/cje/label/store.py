@@ -111,6 +111,11 @@ class Store:
         with self._lock:
             return self._db.execute(query, tuple(values)).fetchall()
 
+    def pace(self) -> float | None:
+        """Median seconds per answer; None before any was timed."""
+        rows = self.read("SELECT seconds FROM latest WHERE seconds > 0 ORDER BY seconds")
+        return float(rows[len(rows) // 2][0]) if rows else None
+
     # ---- items ------------------------------------------------------------------------------
 
     def add_visit(

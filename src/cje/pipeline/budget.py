@@ -9,6 +9,8 @@ from cje.errors import CJEError
 
 __all__ = ["FREE", "Budget", "BudgetError", "Price"]
 
+_RAISE_IT = "raise it and run the same command again: finished calls are kept"
+
 
 class BudgetError(CJEError):
     """The configured budget is used up; finished calls are kept."""
@@ -66,7 +68,7 @@ class Budget:
             raise BudgetError(
                 f"the budget of {self.max_calls} calls is used up",
                 where="budget.max_calls",
-                hint="raise it and run the same command again: finished calls are kept",
+                hint=_RAISE_IT,
             )
         if self.max_cost is not None:
             while self.cost + self._reserved + bound > self.max_cost:
@@ -75,7 +77,7 @@ class Budget:
                         f"the next call could cost {bound:.6f}, and {self.cost:.6f} of the budget "
                         f"of {self.max_cost:g} is spent",
                         where="budget.max_cost",
-                        hint="raise it and run the same command again: finished calls are kept",
+                        hint=_RAISE_IT,
                     )
                 waiter = asyncio.get_running_loop().create_future()
                 self._waiting.append(waiter)

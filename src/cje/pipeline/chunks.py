@@ -26,6 +26,8 @@ __all__ = ["Chunk", "RowStream", "chunk_exists", "chunk_path", "load_chunk", "wr
 Row = dict[str, Any]
 _NOT_IN_A_NAME = frozenset("/\\:\0")
 
+_REBUILD = "delete this file and run the same command again: it is rebuilt from the store"
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -94,7 +96,7 @@ def read_frame(
         raise CJEError(
             "a stage output was changed after it was written",
             where=str(path),
-            hint="delete this file and run the same command again: it is rebuilt from the store",
+            hint=_REBUILD,
         )
     try:
         return pl.read_parquet(io.BytesIO(data), columns=None if columns is None else list(columns))
@@ -102,7 +104,7 @@ def read_frame(
         raise CJEError(
             f"a stage output cannot be read: {str(error).splitlines()[0]}",
             where=str(path),
-            hint="delete this file and run the same command again: it is rebuilt from the store",
+            hint=_REBUILD,
         ) from error
 
 

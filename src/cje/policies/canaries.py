@@ -48,6 +48,14 @@ def _same_rows(**columns: FloatArray) -> None:
         raise CJEError(f"{' and '.join(columns)} differ in length", value=tuple(lengths.values()))
 
 
+def _repeats(replicates: ArrayLike) -> FloatArray:
+    """Repeated scores, at least two per response."""
+    x = _finite("replicates", replicates, 2)
+    if x.shape[1] < 2:
+        raise CJEError("replicate noise needs at least two repeats", value=x.shape)
+    return x
+
+
 def _ess_share(log_ratios: FloatArray) -> float:
     """Kish's effective sample size over n, computed on the log scale."""
     return effective_sample_size(np.exp(log_ratios - log_ratios.max())) / len(log_ratios)
@@ -114,9 +122,7 @@ def replicate_noise_canary(
     replicates : array (n, R)
         R repeated scores of n responses.
     """
-    x = _finite("replicates", replicates, 2)
-    if x.shape[1] < 2:
-        raise CJEError("replicate noise needs at least two repeats", value=x.shape)
+    x = _repeats(replicates)
     sd = float(np.sqrt(x.var(axis=1, ddof=1).mean()))
     if sd <= max_sd:
         return None
@@ -143,9 +149,7 @@ def scoring_noise_canary(
     log_ratios : array (m,)
         log p_target - log p_logging of the data.
     """
-    x, ratios = _finite("replicates", replicates, 2), _finite("log_ratios", log_ratios, 1)
-    if x.shape[1] < 2:
-        raise CJEError("replicate noise needs at least two repeats", value=x.shape)
+    x, ratios = _repeats(replicates), _finite("log_ratios", log_ratios, 1)
     variance = float(x.var(axis=1, ddof=1).mean())
     noise, spread = (2.0 * variance) ** 0.5, float(ratios.std())
     if noise <= max_share * spread:

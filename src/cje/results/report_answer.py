@@ -99,8 +99,8 @@ def _borrowed(result: EstimationResult) -> list[str]:
     if not names:
         return []
     return [
-        f"The value of {_list(names)} rests on labels of other versions, because too few are of "
-        "its own."
+        f"The value of {_list(names)} rests on labels of other versions: there are too few of its "
+        "own."
     ]
 
 

@@ -103,8 +103,8 @@ def residuals_part(result: EstimationResult) -> Part | None:
         return None
     note = (
         "Label minus out-of-fold prediction. An interval away from zero is a place where the judge "
-        "errs in a way that the calibration does not correct. Intervals are one by one, not "
-        "adjusted for their number; rows are taken as independent."
+        "errs in a way that the calibration does not correct. The intervals are not adjusted for "
+        "their number; rows are taken as independent."
     )
     return Section("Residuals", tuple(parts), note)
 

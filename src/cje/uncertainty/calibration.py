@@ -132,14 +132,10 @@ def calibrate_scores_isotonic(
     if labels.shape != (len(scores),):
         raise CJEError(f"{len(scores)} judge scores but labels of shape {labels.shape}")
     known = np.flatnonzero(~np.isnan(labels))
-    x, y = scores.mean[known], check_labels(labels[known])
+    x, y = scores.mean[known], labels[known]
     if not isinstance(k_folds, int | np.integer) or k_folds < 2:
         raise CJEError("k_folds must be an integer of at least 2", value=k_folds)
-    if len(known) < k_folds:
-        raise CJEError(
-            f"{len(known)} labels are fewer than the {k_folds} folds",
-            hint="label more rows, or lower k_folds",
-        )
+    check_labels(y, k_folds)
     folds = get_content_folds([x, scores.variance[known], y], k_folds, random_state)
     held_out = np.empty(len(known))
     for fold in range(k_folds):
@@ -151,8 +147,14 @@ def calibrate_scores_isotonic(
     return IsotonicCalibration(*isotonic_fit(x, y)), gamma
 
 
-def check_labels(labels: FloatArray) -> FloatArray:
-    """Check that labels are on [0, 1]; the error names the first that is not."""
+def check_labels(labels: FloatArray, n_folds: int) -> None:
+    """Check that labels are on [0, 1], and at least as many as folds.
+
+    Raises
+    ------
+    CJEError
+        With the first label outside [0, 1], or the number of labels.
+    """
     good = (labels >= 0.0) & (labels <= 1.0)
     if not good.all():
         row = int(np.argmin(good))
@@ -160,7 +162,11 @@ def check_labels(labels: FloatArray) -> FloatArray:
             "a label must be in [0, 1]", where=f"label {row}", value=float(labels[row]),
             hint="map the labels' scale first: Scale(low, high).to_unit(labels)",
         )  # fmt: skip
-    return labels
+    if len(labels) < n_folds:
+        raise CJEError(
+            f"{len(labels)} labels are fewer than the {n_folds} folds",
+            hint="label more rows, or lower k_folds",
+        )
 
 
 def apply_full_calibration(

@@ -153,12 +153,7 @@ def _labels(given: ArrayLike, n: int, k_folds: int) -> FloatArray:
     if labels.shape != (n,):
         raise CJEError(f"oracle_rewards must be ({n},), NaN where unlabelled", value=labels.shape)
     known = labels[~np.isnan(labels)]
-    if len(known) < k_folds:
-        raise CJEError(
-            f"{len(known)} labels are fewer than the {k_folds} folds",
-            hint="label more rows, or lower k_folds",
-        )
-    check_labels(known)
+    check_labels(known, k_folds)
     return labels
 
 

@@ -21,13 +21,13 @@ function verdict(found) {
   box.className = "";
   if (found.decision === null) {
     const open = found.looks.some((look) => look.open);
-    return open ? "" : `No look yet: the first is at label ${found.first_look}, later while few labels decide the result.`;
+    return open ? "" : `No interval yet: the first comes at label ${found.first_look}, or later if the result depends on few labels.`;
   }
   const { verdict, more_labels } = found.decision;
   box.className = verdict.toLowerCase();
   if (verdict === "PASS") return `PASS: the candidate is ${found.claim}. You can stop.`;
   if (verdict === "FAIL") return `FAIL: the candidate is not ${found.claim}. You can stop.`;
-  return "Keep labelling" + (more_labels === null ? ": at the present estimate no number of labels decides."
+  return "Keep labelling" + (more_labels === null ? ": no number of labels would decide at the present estimate."
     : `: about ${more_labels.toLocaleString("en")} more labels if the present estimate is right.`);
 }
 
@@ -42,13 +42,13 @@ async function refresh() {
   at("verdict").textContent = verdict(found);
   rows("looks", found.looks.map((look) => [look.name, number(look.value),
     look.open ? `${number(look.low)} to ${number(look.high)}` : "not yet"]));
-  at("why").textContent = `Looking here is free. The ${Math.round(100 * found.level)}% intervals hold at every look at once, ` +
-    "so you may look after each label and stop when the question is answered. An interval for a fixed sample size does not allow that.";
+  at("why").textContent = `Look as often as you like: the ${Math.round(100 * found.level)}% intervals hold at all looks together, ` +
+    "so you may stop as soon as the question is answered. Intervals for a fixed sample size do not allow this.";
   const facts = [["labels", `${found.labels} of ${found.goal}`], ["design", found.design]];
-  if (found.design === "active") facts.push(["judge", found.informative === null ? "not yet known to say where its errors are"
-    : found.informative ? "says where its errors are: more labels go there" : "says nothing about its errors: rows are drawn at random"]);
+  if (found.design === "active") facts.push(["judge", found.informative === null ? "not yet known whether its score shows where its errors are large"
+    : found.informative ? "its score shows where its errors are large: more labels go there" : "its score does not show where its errors are large: rows are drawn at random"]);
   if (found.pace_seconds) facts.push(["pace", `${Math.round(found.pace_seconds)} s per label`],
-    ["time to the goal", time(found.pace_seconds * Math.max(found.goal - found.labels, 0))]);
+    ["time left", time(found.pace_seconds * Math.max(found.goal - found.labels, 0))]);
   if (found.cost) facts.push(["cost so far", found.cost.toLocaleString("en")]);
   if (found.agreement) facts.push(["agreement", `${Math.round(100 * found.agreement.same)}% of ${found.agreement.items} items labelled twice`]);
   for (const [policy, count] of Object.entries(found.skips)) facts.push([`skips, ${policy}`, count]);

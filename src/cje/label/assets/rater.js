@@ -155,7 +155,7 @@ document.addEventListener("keydown", (event) => {
   const note = () => at("note").focus();
   const commands = { s: () => at("skip").click(), u: () => at("undo").click(), arrowleft: () => at("back").click(),
     arrowright: () => guarded(() => back(1)), m: () => at("markdown").click() };
-  // Where n answers "no", the note is on the comma, too.
+  // If n answers "no", the comma also opens the note.
   if (choice) { event.preventDefault(); choice.click(); }
   else if (number && /^[\d.]$/.test(event.key)) number.focus();
   else if (key === "n" || key === ",") { event.preventDefault(); note(); }

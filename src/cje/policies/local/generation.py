@@ -238,13 +238,17 @@ def _draw(model: LocalModel, texts: Sequence[Text], hidden: Tensor) -> None:
     values = head(hidden, chosen, samplings).cpu().numpy()
     for i, text in enumerate(texts):
         if not fine[i]:
-            text.failed = BadOutputError(
-                f"{text.name}: the model's numbers overflowed while writing",
-                reason="non_finite_logits", hint="use dtype: bfloat16 or float32",
-            )  # fmt: skip
+            text.failed = _overflow(text)
         text.ids.append(int(chosen[i]))
         text.logs.append(float(values[samplings.index(text.sampling), i]))
         _keep_alternatives(text, logits[i])
+
+
+def _overflow(text: Text) -> BadOutputError:
+    return BadOutputError(
+        f"{text.name}: the model's numbers overflowed while writing",
+        reason="non_finite_logits", hint="use dtype: bfloat16 or float32",
+    )  # fmt: skip
 
 
 def _keep_alternatives(text: Text, logits: Tensor) -> None:
@@ -278,10 +282,7 @@ def _write_alone(model: LocalModel, text: Text) -> None:
         hidden, cache = net.next_hidden(tokens, cache)
         logits = net.project(hidden, net.head_weight())
         if not bool(torch.isfinite(logits).all()):
-            text.failed = BadOutputError(
-                f"{text.name}: the model's numbers overflowed while writing",
-                reason="non_finite_logits", hint="use dtype: bfloat16 or float32",
-            )  # fmt: skip
+            text.failed = _overflow(text)
             return
         uniform = torch.tensor([text.draws.random()], dtype=torch.float64, device=logits.device)
         token = int(_inverse(distribution(logits, text.sampling), uniform)[0])
