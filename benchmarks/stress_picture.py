@@ -34,7 +34,9 @@ def picture(rows: Sequence[Mapping[str, Any]], peers: Sequence[Mapping[str, Any]
             axis.scatter(*np.clip(np.array(points, float), [0.4, 0.6], [2.6, 1.0]).T, s=24, **style)
 
     for name, style in STYLES.items():
-        parts = [r["found"][name] for r in peers if name in r.get("found", {})]
+        # Where direct refuses all values, there is no width to compare with.
+        parts = [r["found"][name] for r in peers
+                 if name in r.get("found", {}) and r["found"]["direct"]["refused"] < 0.95]  # fmt: skip
         points = [(p["to_oracle"], p["coverage"]) for p in parts
                   if p["refused"] + p["errors"] < 0.95 and p["to_oracle"] is not None]  # fmt: skip
         draw(points, label=name, **style)
