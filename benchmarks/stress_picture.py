@@ -35,8 +35,8 @@ def picture(rows: Sequence[Mapping[str, Any]], peers: Sequence[Mapping[str, Any]
 
     for name, style in STYLES.items():
         # Where direct refuses all values, there is no width to compare with.
-        parts = [r["found"][name] for r in peers
-                 if name in r.get("found", {}) and r["found"]["direct"]["refused"] < 0.95]  # fmt: skip
+        known = [r["found"] for r in peers if r["found"]["direct"]["refused"] < 0.95]
+        parts = [found[name] for found in known if name in found]
         points = [(p["to_oracle"], p["coverage"]) for p in parts
                   if p["refused"] + p["errors"] < 0.95 and p["to_oracle"] is not None]  # fmt: skip
         draw(points, label=name, **style)
