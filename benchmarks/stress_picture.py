@@ -24,7 +24,9 @@ def picture(rows: Sequence[Mapping[str, Any]], peers: Sequence[Mapping[str, Any]
     """Draw the records of `benchmarks.stress` (ours, 4,000 repetitions) and `stress_peers`."""
     import matplotlib.pyplot as plt
 
-    shown = [r for r in rows if r.get("width") is not None and r["refused"] < 0.95]
+    shown = [
+        r for r in rows if r.get("width") is not None and "coverage" in r and r["refused"] < 0.95
+    ]
     figure, axis = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
     axis.axhspan(LOW, HIGH, color="0.93", zorder=0)
     axis.axvline(WIDTH, color="0.8", linewidth=1.0, zorder=0)
