@@ -32,6 +32,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "doctor": (120, 1800),
     "calibration": (180, 3600),
     "peers": (180, 1800),
+    "startup": (120, 900),
     "peers_offpolicy": (180, 900),
     "glide_compare": (120, 1200),
     "obp_compare": (120, 1800),

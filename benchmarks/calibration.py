@@ -108,9 +108,9 @@ def peer_bars(n: int, repeats: int) -> list[dict[str, Any]]:
         for turn in range(repeats + 1):  # the first round warms both sides up
             for name, call in ours.items():
                 theirs = peer.seconds(*name.split("_"))
-                start = time.perf_counter()
+                start = time.process_time()
                 values[name] = call()
-                elapsed = time.perf_counter() - start
+                elapsed = time.process_time() - start
                 if turn > 0:
                     quotients[name].append(elapsed / theirs)
         reference = peer.results()

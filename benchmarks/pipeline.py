@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +81,7 @@ def _overhead(folder: Path, n: int, repeats: int) -> dict[str, Any]:
                 "pipeline": lambda: _stage(folder / f"round{next(rounds)}", judge, texts),
             },
             repeats,
+            time.perf_counter,  # both wait for a server
         )
     value = ratio(seconds, "pipeline", "bare")
     calls = n / sorted(seconds["pipeline"])[len(seconds["pipeline"]) // 2]
@@ -101,6 +103,7 @@ def _scoring(folder: Path, n: int, repeats: int) -> dict[str, Any]:
                 "pipeline": lambda: _score_stage(folder / f"round{next(rounds)}", policy, texts),
             },
             repeats,
+            time.perf_counter,  # both wait for a server
         )
     value = ratio(seconds, "pipeline", "bare")
     calls = n / sorted(seconds["pipeline"])[len(seconds["pipeline"]) // 2]

@@ -134,7 +134,8 @@ def _row(cell: Cell, peers: list[Peer], n: int, slow: int) -> dict[str, Any]:
     truth = np.array([[sample.truth[name] for name in watched] for sample in samples])
     mine, values, told = _ours(cell, samples, watched)
     use = ~mine.refused
-    unit = 2.0 * t_law.ppf(0.975, cell.df) * float((values - truth)[use].std()) if use.any() else 1
+    sd = float((values - truth)[use].std()) if use.any() else float("nan")  # refused: no unit
+    unit = 2.0 * float(t_law.ppf(0.975, cell.df)) * sd
     found = {OURS: mine.summary(truth, unit), ALONE: _alone(samples, watched).summary(truth, unit)}
     given = _arrays(samples, watched)
     for peer in peers:

@@ -24,7 +24,9 @@ def picture(rows: Sequence[Mapping[str, Any]], peers: Sequence[Mapping[str, Any]
     """Draw the records of `benchmarks.stress` (ours, 4,000 repetitions) and `stress_peers`."""
     import matplotlib.pyplot as plt
 
-    shown = [r for r in rows if r.get("width") is not None and r["refused"] < 0.95]
+    shown = [
+        r for r in rows if r.get("width") is not None and "coverage" in r and r["refused"] < 0.95
+    ]
     figure, axis = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
     axis.axhspan(LOW, HIGH, color="0.93", zorder=0)
     axis.axvline(WIDTH, color="0.8", linewidth=1.0, zorder=0)
@@ -34,7 +36,9 @@ def picture(rows: Sequence[Mapping[str, Any]], peers: Sequence[Mapping[str, Any]
             axis.scatter(*np.clip(np.array(points, float), [0.4, 0.6], [2.6, 1.0]).T, s=24, **style)
 
     for name, style in STYLES.items():
-        parts = [r["found"][name] for r in peers if name in r.get("found", {})]
+        # Where direct refuses all values, there is no width to compare with.
+        known = [r["found"] for r in peers if r["found"]["direct"]["refused"] < 0.95]
+        parts = [found[name] for found in known if name in found]
         points = [(p["to_oracle"], p["coverage"]) for p in parts
                   if p["refused"] + p["errors"] < 0.95 and p["to_oracle"] is not None]  # fmt: skip
         draw(points, label=name, **style)

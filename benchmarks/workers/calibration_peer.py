@@ -30,22 +30,22 @@ def main() -> None:
             data[f"{name}_{kind}"] for name in ("score", "label", "mask", "weight")
         )
         config = SimcalConfig(ess_floor=None, var_cap=None)
-        start = time.perf_counter()
+        start = time.process_time()
         if task == "rewards":
             result = JudgeCalibrator().fit_cv(score, label[mask], mask, n_folds=5)
-            seconds, value = time.perf_counter() - start, result.calibrated_scores
+            seconds, value = time.process_time() - start, result.calibrated_scores
         elif task == "monotone":
             result = JudgeCalibrator(calibration_mode="monotone").fit_transform(
                 score, label[mask], mask
             )
-            seconds, value = time.perf_counter() - start, result.calibrated_scores
+            seconds, value = time.process_time() - start, result.calibrated_scores
         elif task == "stacked":
             folds = np.arange(len(score)) % 5
             value, _ = SIMCalibrator(config).transform(weight, score, fold_ids=folds)
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
         else:
             value, _ = SIMCalibrator(config).transform(weight, score)
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
         results[f"{task}_{kind}"] = value
         print(seconds, flush=True)
     np.savez(sys.argv[2], **results)

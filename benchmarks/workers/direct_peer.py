@@ -1,10 +1,10 @@
-"""Runs in cje-eval's own environment: seconds of one direct analysis of a table.
+"""Runs in cje-eval's own environment: processor seconds of one direct analysis of a table.
 
     python direct_peer.py table.parquet-or-csv
 
 Reads columns policy, prompt_id, judge_score, oracle_label (blank: not labelled), builds the rows
-cje-eval takes (not timed), and prints the seconds of `analyze_dataset` with its intervals, and by
-how many MiB it raised the memory's peak.
+cje-eval takes (not timed), and prints the processor seconds of `analyze_dataset` with its
+intervals, and by how many MiB it raised the memory's peak.
 """
 
 import csv
@@ -30,12 +30,12 @@ def main() -> None:
                 }
             )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    start = time.perf_counter()
+    start = time.process_time()
     result = analyze_dataset(
         fresh_draws_data=dict(draws), fresh_judge_scale=(0.0, 1.0), fresh_oracle_scale=(0.0, 1.0)
     )
     result.ci()
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10 - before)
 
 

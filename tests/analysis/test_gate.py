@@ -277,3 +277,45 @@ def test_the_report_of_a_gate_opens_with_its_decision_and_draws_the_margin(
     assert "<h1><bdi>Gate: PASS" in text
     assert "margin: at most 0.02 worse or better" in text
     assert text.index("PASS: candidate_1 is at most 0.02 worse") < text.index("What you cannot say")
+
+
+def test_a_gate_with_anytime_intervals_decides_by_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a fixed interval passes after few labels, an anytime interval leaves open."""
+    folder = Path(__file__).parents[2] / "examples" / "may_i_stop_now"
+    words = ["--baseline", "prod", "--candidate", "cand"]
+    assert _run(monkeypatch, str(folder / "after_80.csv"), *words) == 0
+    assert _run(monkeypatch, str(folder / "after_80.csv"), *words, "--anytime") == 2
+    assert "Keep labelling" in capsys.readouterr().out
+    capsys.readouterr()
+    late = str(folder / "after_240.csv")
+    assert _run(monkeypatch, late, *words, "--anytime", "--json") == 0
+    row = json.loads(capsys.readouterr().out)["rows"][0]
+    result = analyze_dataset(folder / "after_240.csv", baseline="prod", anytime=True)
+    looks = {look["name"]: look for look in result.metadata["anytime"]["looks"]}
+    assert row["low"] == pytest.approx(looks["cand - prod"]["low"], abs=1e-12)
+    assert row["high"] == pytest.approx(looks["cand - prod"]["high"], abs=1e-12)
+
+
+def test_before_the_first_look_an_anytime_gate_is_undecided_and_says_why() -> None:
+    made = {"labels": 12, "tuned_at": 500, "method": "mixture", "level": 0.95, "looks": []}
+    found = gate(_made(0.41, 0.1, metadata={"anytime": made}), "cand")
+    assert found.exit_code == 2
+    assert "12 labels are too few for a first anytime look" in " ".join(found.sentences())
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_an_anytime_gate_refuses_subgroups() -> None:
+    data = simulate.policies_on_shared_prompts(200, 2, 60, seed=1).dataset
+    topics = np.where(np.arange(len(data)) % 2 == 0, "a", "b")
+    rows = [
+        {"prompt_id": p, "policy": v, "judge_score": s, "oracle_label": y, "topic": t}
+        for p, v, s, y, t in zip(
+            data.prompt_id.decode(), data.policy.decode(), data.judge_score.tolist(),
+            [None if np.isnan(y) else y for y in data.oracle_label.tolist()], topics, strict=True,
+        )
+    ]  # fmt: skip
+    result = analyze_dataset(rows, by="topic", anytime=True, baseline="base")
+    with pytest.raises(CJEError, match="subgroups have no anytime intervals"):
+        gate(result, "candidate_1")

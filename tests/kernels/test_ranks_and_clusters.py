@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from cje.kernels.clusters import cluster_means, cluster_sums
-from cje.kernels.ranks import ecdf_fit, ecdf_predict
+from cje.kernels.clusters import cluster_means, cluster_sums, count_distinct, renumbered
+from cje.kernels.ranks import ecdf_fit, ecdf_predict, mid_ranks
 
 VALUES = st.lists(
     st.one_of(st.integers(0, 5).map(float), st.floats(-100, 100)), min_size=1, max_size=40
@@ -50,3 +50,20 @@ def test_cluster_sums_equal_a_loop_for_one_and_several_columns(rows):
     for code, mean in enumerate(cluster_means(values[:, 0], codes, 7)):
         mine = values[codes == code, 0]
         assert np.isnan(mean) if len(mine) == 0 else mean == pytest.approx(mine.mean())
+
+
+@given(VALUES)
+def test_mid_ranks_equal_scipys_to_the_last_bit(values):
+    assert np.array_equal(mid_ranks(values), rankdata(values))
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 6), st.integers(-3, 10**12)), max_size=30),
+    st.sampled_from([1, 1_000]),
+)
+def test_clusters_are_numbered_as_by_sorting_them(codes, step):
+    given_codes = step * np.array(codes, dtype=np.int64)
+    distinct, inverse = np.unique(given_codes, return_inverse=True)
+    found, n = renumbered(given_codes)
+    assert np.array_equal(found, inverse)
+    assert n == count_distinct(given_codes) == len(distinct)

@@ -7,11 +7,13 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cje.analysis import analyze_dataset
 from cje.estimators import EstimationResult
 from cje.report import PairExamples
-from cje.results.report_pairs import pairs_part
+from cje.results.report_pairs import _greatest, _least, pairs_part
 
 _BAD = "</script><script>window.pwned=1</script><!-- &amp; \u2028"
 
@@ -92,3 +94,11 @@ def test_a_refused_version_is_not_shown(result: EstimationResult) -> None:
     part = pairs_part(result.with_(findings=(refusal,)))
     assert part is not None
     assert part.candidates == ("other",)
+
+
+@given(st.lists(st.integers(-3, 3).map(float), max_size=30), st.integers(0, 40))
+def test_the_ends_are_those_of_a_stable_sort(values, n):
+    order = np.argsort(np.array(values), kind="stable")
+    assert _least(np.array(values), n).tolist() == order[:n].tolist()
+    last = order[max(len(order) - n, 0) :]
+    assert sorted(_greatest(np.array(values), n).tolist()) == sorted(last.tolist())

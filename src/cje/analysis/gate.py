@@ -10,6 +10,7 @@ from cje.analysis.gate_labels import what_would_decide
 from cje.errors import CJEError
 from cje.hints import option_hint
 from cje.inference import Decision, GateRule, Interval
+from cje.inference.sequential import AnytimeRule, anytime_intervals
 from cje.results.comparison import Comparison, compare
 from cje.results.decimals import decimals_for
 from cje.results.headline import on_labels, unit
@@ -88,7 +89,7 @@ class GateResult:
         else:
             d = decimals_for(Interval(whole.low, whole.high))
             found.append(
-                f"{names} is {whole.difference:+.{d}f}{points} ({self.result.level:.0%} interval "
+                f"{names} is {whole.difference:+.{d}f}{points} ({self._interval()} "
                 f"{whole.low:+.{d}f} to {whole.high:+.{d}f}){labels}."
             )
         if self.decision is Decision.UNDECIDED:
@@ -111,9 +112,13 @@ class GateResult:
     def _rule_sentence(self) -> str:
         t = self.rule.threshold
         return (
-            f"The rule: pass if the whole {self.result.level:.0%} interval lies above {t:g}, "
+            f"The rule: pass if the whole {self._interval()} lies above {t:g}, "
             f"fail if it lies below {t:g}, otherwise undecided."
         )
+
+    def _interval(self) -> str:
+        kind = "anytime interval" if "anytime" in self.result.metadata else "interval"
+        return f"{self.result.level:.0%} {kind}"
 
     def cautions(self) -> list[str]:
         """Conditions of the decision besides its interval, such as borrowed calibration."""
@@ -151,7 +156,10 @@ def gate(
 ) -> GateResult:
     """Decide about `candidate` against `baseline` from a result.
 
-    Only the interval of their difference and refusals decide; other findings do not.
+    Only the interval of their difference and refusals decide; other findings do not. A result with
+    anytime intervals (``analyze_dataset(..., anytime=True)``) is decided by the anytime interval,
+    so the gate may be asked after every label: over all looks together, a candidate at the
+    threshold gets a PASS or a FAIL with probability at most one minus the level.
 
     Parameters
     ----------
@@ -169,7 +177,8 @@ def gate(
     Raises
     ------
     CJEError
-        For an unknown version, a candidate that is the baseline, or an unknown `undecided`.
+        For an unknown version, a candidate that is the baseline, an unknown `undecided`, or
+        subgroups of a result with anytime intervals, as these have none.
     """
     if undecided not in ("undecided", "pass", "fail"):
         raise CJEError("an undecided gate counts as pass or fail", value=undecided)
@@ -183,7 +192,17 @@ def gate(
                 hint=f"the versions are {', '.join(result.policies)}",
             )
     pair = result.compare_policies(candidate, base)
-    whole = _row("", pair, pair.interval, rule)
+    anytime = result.metadata.get("anytime")
+    if anytime is not None and result.subgroups:
+        raise CJEError(
+            "subgroups have no anytime intervals",
+            value=", ".join(result.subgroups),
+            hint="decide about all rows, or about subgroups at a number of labels fixed beforehand",
+        )
+    if anytime is None:
+        whole = _row("", pair, pair.interval, rule)
+    else:
+        whole = _anytime_row(pair, result, rule)
     groups = [
         row for part in result.subgroups.values() for row in _levels(part, candidate, base, rule)
     ]
@@ -195,6 +214,8 @@ def gate(
     )
     if decision is not Decision.UNDECIDED:
         return found
+    if anytime is not None and pair.refused is None:
+        return replace(found, needed="Keep labelling: look as often as you like.")
     return replace(found, needed=what_would_decide(result, pair, rule, _open(whole, groups)))
 
 
@@ -238,6 +259,20 @@ def _row(group: str, pair: Comparison, interval: Interval | None, rule: GateRule
         return GateRow(group, Decision.UNDECIDED, reason=pair.refused or "no interval")
     low, high = interval
     return GateRow(group, rule.decide(low, high), pair.difference, low, high)
+
+
+def _anytime_row(pair: Comparison, result: EstimationResult, rule: GateRule) -> GateRow:
+    """The decision by the interval that holds at every look."""
+    if pair.refused is not None:
+        return _row("", pair, None, rule)
+    made = result.metadata["anytime"]
+    sequence = AnytimeRule(made["tuned_at"], level=made["level"], method=made["method"])
+    difference = result.influence.difference(pair.a, pair.b)
+    look = anytime_intervals(difference, made["labels"], sequence)[0]
+    if not look.open:
+        reason = f"{made['labels']} labels are too few for a first anytime look"
+        return GateRow("", Decision.UNDECIDED, reason=reason)
+    return _row("", pair, look.interval, rule)
 
 
 def _levels(part: EstimationResult, candidate: str, baseline: str, rule: GateRule) -> list[GateRow]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 import typer
 
 from cje.cli.exit_codes import ANSWERED, REFUSED
-from cje.cli.options import AsJson, Level, ReportFile, Seed, Verbose
+from cje.cli.options import Anytime, AsJson, Level, PlannedLabels, ReportFile, Seed, Verbose
 from cje.cli.output import write_report
 from cje.cli.reading import Data, given_source, reads
 from cje.cli.tables import print_tables, wide_console
@@ -77,14 +77,8 @@ def analyze(
     as_json: AsJson = False,
     verbose: Verbose = False,
     save: Annotated[Path | None, typer.Option(help="Write the whole result to this file.")] = None,
-    anytime: Annotated[
-        bool,
-        typer.Option("--anytime", help="Add intervals that stay valid however often you look."),
-    ] = False,
-    planned_labels: Annotated[
-        int | None,
-        typer.Option(help="With --anytime: labels at which the intervals are narrowest (500)."),
-    ] = None,
+    anytime: Anytime = False,
+    planned_labels: PlannedLabels = None,
     engine: Annotated[
         str,
         typer.Option(

@@ -19,10 +19,7 @@ def convert(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Write the rows of the files as one table: .parquet, .csv, .jsonl or .arrow.
-
-    Example: cje convert prod.csv cand.csv all.parquet
-    """
+    """Write the rows of the files as one table: .parquet, .csv, .jsonl or .arrow."""
     from cje.analysis.inputs import read_source
     from cje.data.export import write_table
 

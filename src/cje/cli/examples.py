@@ -11,7 +11,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cje analyze evals.xlsx --sheet results --field judge_score=gpt4 --field label=human",
         "cje analyze fresh_draws/ --logged logged.jsonl --estimator stacked-dr",
     ),
-    "convert": ("cje convert export.xlsx evals.parquet",),
+    "convert": (
+        "cje convert export.xlsx evals.parquet",
+        "cje convert prod.csv cand.csv all.parquet",
+    ),
     "demo": ("cje demo --out demo", "cje demo --pipeline none"),
     "doctor": ("cje doctor evals.csv", "cje doctor logged.jsonl --field label=human.rating"),
     "drift": ("cje drift last_month.csv today.csv --on id",),
@@ -33,7 +36,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plan": ("cje plan evals.csv --detect 0.05", "cje plan evals.csv --transport 0.1"),
     "run": ("cje run config.yaml",),
     "score": (
-        "cje score logged.jsonl --policy cand=model/ --policy prod=older/ -o scored.parquet",
+        "cje score logged.jsonl --policy prod=models/a --policy cand=models/b --logging prod "
+        "-o scored.parquet",
     ),
     "resume": ("cje resume config.yaml",),
     "show": ("cje show result.json --report report.html",),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cje.cli.options import AsJson, ReportFile, Seed
+from cje.cli.options import Anytime, AsJson, PlannedLabels, ReportFile, Seed
 from cje.cli.output import write_report, write_text
 from cje.cli.reading import given_source, reads
 from cje.terminal import safe, say
@@ -49,6 +49,8 @@ def gate(
     covariate: Annotated[
         list[str] | None, typer.Option(help="Column(s) that help to predict the label.")
     ] = None,
+    anytime: Anytime = False,
+    planned_labels: PlannedLabels = None,
     seed: Seed = 42,
     as_json: AsJson = False,
     markdown: Annotated[
@@ -62,7 +64,8 @@ def gate(
     """May the candidate replace the baseline?
 
     PASS if the whole 95% interval of candidate minus baseline lies above 0 (above minus --margin,
-    or above --min-gain), FAIL if it lies below, otherwise UNDECIDED.
+    or above --min-gain), FAIL if it lies below, otherwise UNDECIDED. With --anytime the interval
+    holds at every look: ask as often as you like while labels arrive.
 
     Exit code 0: PASS; 1: FAIL; 2: UNDECIDED; 3: an error.
     """
@@ -86,6 +89,8 @@ def gate(
         baseline=baseline,
         text=report is not None,
         judge_card=report is not None,
+        anytime=anytime,
+        planned_labels=planned_labels,
         seed=seed,
     )
     result = result.with_(metadata={"margin": margin or None, "min_gain": min_gain or None})

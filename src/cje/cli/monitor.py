@@ -38,8 +38,8 @@ def monitor(
 ) -> None:
     """Show the value by period, and whether it or the judge's relation to the labels has changed.
 
-    Run it after each period, as often as you like: a stream in which nothing changes never raises
-    an alarm with probability --level. Exit code 0: no alarm; 2: an alarm; 1: an error.
+    Run it after each period, as often as you like: with probability --level, a stream in which
+    nothing changes never raises an alarm. Exit code 0: no alarm; 2: an alarm; 1: an error.
     """
     from cje.analysis.monitor import monitor as watch
 

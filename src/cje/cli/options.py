@@ -9,10 +9,18 @@ import typer
 
 from cje.cli.output import check_report_path
 
-__all__ = ["AsJson", "Level", "Quiet", "ReportFile", "Seed", "Verbose"]
+__all__ = ["Anytime", "AsJson", "Level", "PlannedLabels", "Quiet", "ReportFile", "Seed", "Verbose"]
 
+Anytime = Annotated[
+    bool,
+    typer.Option("--anytime", help="Use intervals that stay valid however often you look."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Level = Annotated[float, typer.Option(help="Confidence level.")]
+PlannedLabels = Annotated[
+    int | None,
+    typer.Option(help="With --anytime: labels at which the intervals are narrowest (500)."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 ReportFile = Annotated[
     Path | None,

@@ -75,11 +75,7 @@ def score(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Add one log-prob column per policy. Stop at any time; the same command resumes.
-
-    Example: cje score logged.jsonl --policy prod=models/a --policy cand=models/b
-    --logging prod -o scored.parquet
-    """
+    """Add one log-prob column per policy. Stop at any time; the same command resumes."""
     from cje.pipeline.progress import NoProgress, make_reporter
     from cje.pipeline.scoring import score_file
 

@@ -112,9 +112,8 @@ class CheckedRows:
     def _check_names(self) -> None:
         for column in self.frame.columns:
             if column in ("prompt_id", "policy", "cluster") or column.startswith("group:"):
-                missing = self.frame[column].is_null()
-                if missing.any():
-                    self.refuse(missing.to_numpy(), column, "is missing")
+                if self.frame[column].null_count():
+                    self.refuse(self.frame[column].is_null().to_numpy(), column, "is missing")
                 empty = (
                     (self.frame[column].cast(pl.String) == "") if self._has_empty(column) else None
                 )
@@ -132,12 +131,11 @@ class CheckedRows:
             series = self.frame[column]
             if series.dtype == pl.Float64:
                 self._check_no_nan(column)
-            if column in require or column == "draw_idx":
-                missing = self.frame[column].is_null()
-                if missing.any():
-                    skip = option_hint("skip_bad_rows", True)
-                    hint = f"fill it in, or skip and count such rows: {skip}"
-                    self.refuse(missing.to_numpy(), column, "is missing", hint)
+            needed = column in require or column == "draw_idx"
+            if needed and self.frame[column].null_count():
+                skip = option_hint("skip_bad_rows", True)
+                hint = f"fill it in, or skip and count such rows: {skip}"
+                self.refuse(self.frame[column].is_null().to_numpy(), column, "is missing", hint)
 
     def _check_no_nan(self, column: str) -> None:
         finite = self.frame[column].is_finite()

@@ -119,11 +119,12 @@ class Codes:
     [True, False, True]
     """
 
-    __slots__ = ("_index", "_names", "codes")
+    __slots__ = ("_index", "_is_compact", "_names", "codes")
 
     codes: IntArray
     _names: Strings
     _index: dict[str, int] | None
+    _is_compact: bool  # every name is known to be used
 
     def __init__(self, codes: NDArray[np.integer[Any]], names: Sequence[str] | Strings) -> None:
         array = frozen(codes, np.int64)
@@ -139,6 +140,7 @@ class Codes:
         self.codes = array
         self._names = vocabulary
         self._index = None
+        self._is_compact = False
 
     @classmethod
     def encode(cls, values: Sequence[Any] | NDArray[Any] | Codes) -> Codes:
@@ -223,9 +225,12 @@ class Codes:
 
     def compact(self) -> Codes:
         """The same column with names that no row uses removed; order of the rest is kept."""
+        if self._is_compact:
+            return self
         used = np.zeros(self.n_names, dtype=bool)
         used[self.codes] = True
         if used.all():
+            self._is_compact = True
             return self
         new_code = np.cumsum(used) - 1
         return Codes(new_code[self.codes], self._names.take(np.flatnonzero(used)))
@@ -311,11 +316,15 @@ def _period(series: pl.Series) -> int | None:
 def _encode(series: pl.Series) -> tuple[IntArray, Strings]:
     """Integers and vocabulary, in order of first appearance.
 
+    Where the first value does not come again, perhaps none does: that is cheap to count.
     A category space of its own (not the process-wide one) keeps the integers dense and frees the
     strings together with the column.
     """
     import polars
 
+    n = series.len()
+    if n and int((series == series[0]).sum()) == 1 and series.n_unique() == n:
+        return np.arange(n), Strings(series.cast(polars.String))
     if isinstance(series.dtype, polars.String):
         series = series.cast(polars.Categorical(polars.Categories.random()))
     distinct = series.unique(maintain_order=True)

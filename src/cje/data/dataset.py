@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +207,11 @@ class Dataset:
     @property
     def is_labelled(self) -> BoolArray:
         """Rows with an oracle label."""
-        return ~np.isnan(self.oracle_label)
+        return self._labelled
+
+    @cached_property
+    def _labelled(self) -> BoolArray:
+        return frozen(~np.isnan(self.oracle_label), np.bool_)
 
     @property
     def n_labelled(self) -> int:

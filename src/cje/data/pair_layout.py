@@ -86,8 +86,10 @@ def looks_pairwise(columns: Collection[str], fields: Mapping[str, Any] | None = 
     if {"human_winner", "judge_winner", "model_a"} & set(fields or {}):
         return True
     names = {normalised(name) for name in columns}
+    if not (_winners(names, beside_policies=True) or _one_hot(names)):
+        return False
     if _sides(names, _POLICY_WORDS) is not None:
-        return bool(_winners(names, beside_policies=True)) or bool(_one_hot(names))
+        return True
     return _sides(names, _TEXT_WORDS) is not None and bool(_winners(names, beside_policies=False))
 
 

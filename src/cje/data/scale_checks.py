@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cje.data.scale import Scale
@@ -45,13 +47,14 @@ def far_from_scale(column: str, values: FloatArray, scale: Scale) -> list[Findin
 
 
 def policy_on_another_scale(
-    values: FloatArray, codes: IntArray, scale: Scale
+    values: FloatArray, policy: Callable[[], IntArray], scale: Scale
 ) -> tuple[int, float, float] | None:
     """The first policy whose values lie within 0-1 while others use a scale at least 4 wide.
 
     Where the scale is 10 wide or more, five values of a policy, at least two of them different and
     all between 0 and 1, are on another scale. On narrower scales (1-5, 0-5) that takes fractions:
-    whole numbers may simply be low ratings.
+    whole numbers may simply be low ratings. `policy` gives the code of each value's policy; it is
+    called only where the scale is that wide.
 
     Returns
     -------
@@ -59,7 +62,8 @@ def policy_on_another_scale(
     """
     if scale.width < 4 or values.max() <= 1.0:
         return None
-    for code in np.unique(codes).tolist():
+    codes = policy()
+    for code in np.flatnonzero(np.bincount(codes)).tolist():
         mine = values[codes == code]
         least, most = float(mine.min()), float(mine.max())
         if len(mine) < _LEAST_VALUES or least < 0.0 or most > 1.0 or least == most:

@@ -91,17 +91,21 @@ class ScaledRows(CheckedRows):
 
     def _check_one_scale(self, column: str, scale: Scale, declared: Scale | None) -> None:
         """Refuse values of policies on different scales; note a declared scale far too wide."""
-        rows = self._rows_on(column)
         values = self._values_on(column)
         if not values.size:
             return
         if declared is not None:
             self.findings.extend(far_from_scale(column, values, scale))
             return
-        policy = self.policy or Codes.from_series(self.frame["policy"])
-        narrow = policy_on_another_scale(values, policy.codes[rows], scale)
+
+        def policies() -> Codes:
+            return self.policy or Codes.from_series(self.frame["policy"])
+
+        narrow = policy_on_another_scale(
+            values, lambda: policies().codes[self._rows_on(column)], scale
+        )
         if narrow is not None:
-            code, least, most = narrow
+            policy, rows, (code, least, most) = policies(), self._rows_on(column), narrow
             error = CJEError(
                 f"{column} is on two scales: {least:g} to {most:g} for policy "
                 f"{policy.names[code]!r}, {values.min():g} to {values.max():g} overall",

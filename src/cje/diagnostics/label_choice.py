@@ -10,7 +10,7 @@ from cje.findings import Finding
 from cje.findings.labels import LABELS_NOT_RANDOM
 from cje.inference.intervals import t_p_value
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
-from cje.kernels.clusters import cluster_sums
+from cje.kernels.clusters import cluster_sums, count_distinct, renumbered
 
 __all__ = ["label_choice_findings", "random_gap", "score_gap_findings", "weighted_balance"]
 
@@ -31,8 +31,8 @@ def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Find
     """
     codes = data.policy.codes if by_policy else np.zeros(len(data), dtype=np.int64)
     found = []
-    for code in np.unique(codes):
-        mine = codes == code
+    for code in np.flatnonzero(np.bincount(codes)):
+        mine = np.flatnonzero(codes == code)
         tested = _gap(data, mine)
         if tested is None:
             continue
@@ -41,7 +41,7 @@ def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Find
             data.policy.names[code] if by_policy else None,
             data.judge_scale.width * tested[0],
             tested[1],
-            n_rows=int(mine.sum()),
+            n_rows=len(mine),
             how="with the recorded probabilities" if known else "at random",
         )
     return found
@@ -61,7 +61,7 @@ def random_gap(found: ChanceGap) -> tuple[float, float]:
     return found.gap, float(t_p_value(found.z, max(found.n_prompts - 1.0, 1.0)))
 
 
-def _gap(data: Dataset, mine: BoolArray) -> tuple[float, float] | None:
+def _gap(data: Dataset, mine: IntArray) -> tuple[float, float] | None:
     """How far the labelled rows' scores are from all rows', and its p-value."""
     score, labelled = data.judge_score[mine], data.is_labelled[mine]
     n = int(labelled.sum())
@@ -83,10 +83,10 @@ def weighted_balance(
     excess: FloatArray, h: FloatArray, clusters: IntArray, labelled: BoolArray
 ) -> tuple[float, float]:
     """The sum of (L / pi - 1) h, and its two-sided p-value, clustered."""
-    _, code = np.unique(clusters, return_inverse=True)
-    by_prompt = cluster_sums(excess * h, code, int(code.max()) + 1)
+    code, n_clusters = renumbered(clusters)
+    by_prompt = cluster_sums(excess * h, code, n_clusters)
     gap, error = float(by_prompt.sum()), float(np.sqrt(by_prompt @ by_prompt))
-    prompts = len(np.unique(code[labelled]))
+    prompts = count_distinct(code[labelled])
     if error <= 1e-12 or prompts < 2:
         return gap, 1.0
     return gap, float(t_p_value(gap / error, prompts - 1.0))

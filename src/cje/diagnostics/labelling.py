@@ -12,16 +12,19 @@ from cje.findings import Finding
 from cje.findings.labels import LABELS_DEPEND_ON
 from cje.inference import holm
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
-from cje.kernels.clusters import cluster_sums
+from cje.kernels.clusters import cluster_sums, count_distinct, renumbered
+from cje.kernels.ranks import mid_ranks
 
 __all__ = [
     "ChanceGap",
     "GapSums",
+    "LabelDraw",
     "LabellingTest",
     "chance_gap",
     "labelling_findings",
     "labelling_tests",
     "mid_rank",
+    "number_tests",
     "rank_test",
 ]
 
@@ -101,42 +104,6 @@ class GapSums:
     chosen: float
     within: float
 
-    @classmethod
-    def of(
-        cls,
-        values: FloatArray,
-        labelled: BoolArray,
-        prompts: IntArray,
-        pivot: float,
-    ) -> GapSums:
-        """The sums of whole prompts; `prompts` are codes from 0, not all of them used."""
-        size = np.bincount(prompts).astype(np.float64)
-        n_labelled = np.bincount(prompts, labelled)
-        used = size > 0
-        share = np.divide(n_labelled, size, out=np.zeros(len(size)), where=used)
-        centred = values - pivot
-        mean = np.divide(
-            cluster_sums(centred, prompts, len(size)), size, out=np.zeros(len(size)), where=used
-        )
-        chosen = np.flatnonzero(labelled)
-        some = np.flatnonzero((n_labelled > 0) & (n_labelled < size))
-        within = 0.0
-        if len(some):
-            spread = cluster_sums((centred - mean[prompts]) ** 2, prompts, len(size))[some]
-            spread = spread / (size[some] - 1.0)
-            within = float(share[some] ** 2 * (1.0 / n_labelled[some] - 1.0 / size[some]) @ spread)
-        return cls(
-            pivot,
-            int(np.count_nonzero(used)),
-            int(np.count_nonzero(n_labelled)),
-            float(share.sum()),
-            float(share @ share),
-            float(mean.sum()),
-            float(mean @ mean),
-            float((centred[chosen] / size[prompts[chosen]]).sum()),
-            within,
-        )
-
     def __add__(self, other: GapSums) -> GapSums:
         sums = {
             name: value + getattr(other, name)
@@ -158,10 +125,10 @@ class GapSums:
         return ChanceGap(gap, float(np.sqrt(variance) / self.share), self.labelled_prompts)
 
 
-def chance_gap(values: FloatArray, labelled: BoolArray, prompts: IntArray) -> ChanceGap:
-    r"""Compare labelled rows with all rows, whether rows or whole prompts were chosen.
+class LabelDraw:
+    r"""Which rows are labelled, as rows or whole prompts drawn at random would be.
 
-    With :math:`a_g = n_g / m_g` the labelled share of prompt g's rows, the gap is
+    With :math:`a_g = n_g / m_g` the labelled share of prompt g's rows, the gap of a column is
     :math:`\sum_g a_g (\bar v_{g,L} - \bar v) / \sum_g a_g`. Under chance the shares are dealt to
     the prompts at random, and within a prompt :math:`n_g` of its :math:`m_g` rows are drawn
     without replacement:
@@ -170,7 +137,58 @@ def chance_gap(values: FloatArray, labelled: BoolArray, prompts: IntArray) -> Ch
               \frac{\sum_g (\bar v_g - \bar v)^2}{G - 1}
               + \sum_g a_g^2 \Bigl(\frac1{n_g} - \frac1{m_g}\Bigr) S_g^2\Bigr]
 
-    One row a prompt makes it a simple random sample without replacement.
+    One row per prompt makes it a simple random sample without replacement.
+
+    Parameters
+    ----------
+    labelled : bool array (n,)
+    prompts : int array (n,)
+    """
+
+    def __init__(self, labelled: BoolArray, prompts: IntArray) -> None:
+        self.labelled = labelled
+        self.chosen = np.flatnonzero(labelled)
+        self.prompt, self.n_prompts = renumbered(prompts)
+        if self.n_prompts == len(labelled):
+            self.size = np.ones(self.n_prompts)
+        else:
+            self.size = np.bincount(self.prompt, minlength=self.n_prompts).astype(np.float64)
+        own = self.prompt[self.chosen]
+        self.n_labelled = np.bincount(own, minlength=self.n_prompts).astype(np.float64)
+        self.share = self.n_labelled / self.size
+        self.total = float(self.share.sum())
+        self.share_squares = float(self.share @ self.share)
+        self.rows_of_chosen = self.size[own]
+        self.some = np.flatnonzero((self.n_labelled > 0) & (self.n_labelled < self.size))
+
+    def gap(self, values: FloatArray) -> ChanceGap:
+        """How far the labelled rows' mean is from that of all rows."""
+        return self.sums(values, float(values.mean())).chance_gap()
+
+    def sums(self, values: FloatArray, pivot: float) -> GapSums:
+        """What the gap follows from, for prompts that may be some of many."""
+        size, centred = self.size, values - pivot
+        mean = cluster_sums(centred, self.prompt, self.n_prompts) / size
+        within = 0.0
+        if len(self.some):
+            squares = cluster_sums((centred - mean[self.prompt]) ** 2, self.prompt, self.n_prompts)
+            n, m, share = self.n_labelled[self.some], size[self.some], self.share[self.some]
+            within = float(share**2 * (1.0 / n - 1.0 / m) @ (squares[self.some] / (m - 1.0)))
+        return GapSums(
+            pivot,
+            self.n_prompts,
+            int(np.count_nonzero(self.n_labelled)),
+            self.total,
+            self.share_squares,
+            float(mean.sum()),
+            float(mean @ mean),
+            float((centred[self.chosen] / self.rows_of_chosen).sum()),
+            within,
+        )
+
+
+def chance_gap(values: FloatArray, labelled: BoolArray, prompts: IntArray) -> ChanceGap:
+    """Compare labelled rows with all rows, whether rows or whole prompts were chosen (`LabelDraw`).
 
     Examples
     --------
@@ -179,7 +197,7 @@ def chance_gap(values: FloatArray, labelled: BoolArray, prompts: IntArray) -> Ch
     >>> found.gap, round(found.sd, 4)
     (1.0, 0.6455)
     """
-    return GapSums.of(values, labelled, prompts, float(values.mean())).chance_gap()
+    return LabelDraw(labelled, prompts).gap(values)
 
 
 def labelling_tests(
@@ -193,20 +211,27 @@ def labelling_tests(
 
     Nothing is tested where no row, or every row, is labelled. Rows with a missing number take no
     part in that factor's test. With `prompts`, the prompt of each row, several rows of one prompt
-    are one cluster: labels are often taken prompt by prompt (see `chance_gap`).
+    are one cluster: labels are often taken prompt by prompt (see `LabelDraw`).
     """
     if not labelled.any() or labelled.all():
         return []
-    found: list[tuple[str, float, float]] = []
-    for name, values in numbers.items():
-        known = np.isfinite(values)
-        mine = labelled[known]
-        if mine.any() and not mine.all() and float(np.ptp(values[known])) > 0:
-            at = None if prompts is None else prompts[known]
-            found.append((name, *_rank_sum(values[known], mine, at)))
-    for name, codes in categories.items():
-        if len(np.unique(codes)) > 1:
-            found.append((name, *_shares(codes, labelled, prompts)))
+    rows = np.arange(len(labelled))
+    draw = LabelDraw(labelled, rows if prompts is None else prompts)
+    chance = None if prompts is None else draw
+    categorical = [
+        (name, *_shares(codes, labelled, chance))
+        for name, codes in categories.items()
+        if count_distinct(codes) > 1
+    ]
+    return _adjusted([*_rank_sums(draw, numbers), *categorical])
+
+
+def number_tests(draw: LabelDraw, numbers: Mapping[str, FloatArray]) -> list[LabellingTest]:
+    """`labelling_tests` of numbers, of a draw at hand."""
+    return _adjusted(_rank_sums(draw, numbers))
+
+
+def _adjusted(found: list[tuple[str, float, float]]) -> list[LabellingTest]:
     adjusted: Any = holm([p for _, _, p in found]) if found else []
     return [LabellingTest(*f, float(q)) for f, q in zip(found, adjusted, strict=True)]
 
@@ -223,15 +248,24 @@ def labelling_findings(tests: list[LabellingTest], *, has_propensity: bool) -> l
     ]
 
 
-def _rank_sum(
-    values: FloatArray, labelled: BoolArray, prompts: IntArray | None
-) -> tuple[float, float]:
+def _rank_sums(
+    draw: LabelDraw, numbers: Mapping[str, FloatArray]
+) -> list[tuple[str, float, float]]:
+    """Name, effect and p of every number that can be tested."""
+    found = []
+    for name, values in numbers.items():
+        known, own = np.isfinite(values), draw
+        if not known.all():
+            own, values = LabelDraw(draw.labelled[known], draw.prompt[known]), values[known]
+        if 0 < len(own.chosen) < len(values) and float(np.ptp(values)) > 0:
+            found.append((name, *_rank_sum(values, own)))
+    return found
+
+
+def _rank_sum(values: FloatArray, draw: LabelDraw) -> tuple[float, float]:
     """Mann-Whitney effect (minus 1/2) and two-sided p: t with the labelled prompts less one df."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    rank = mid_rank(counts)[inverse]
-    n = len(values)
-    found = chance_gap(rank, labelled, np.arange(n) if prompts is None else prompts)
-    return rank_test(found, float(rank[labelled].mean()), n, int(labelled.sum()))
+    rank = mid_ranks(values)
+    return rank_test(draw.gap(rank), float(rank[draw.chosen].mean()), len(values), len(draw.chosen))
 
 
 def mid_rank(counts: IntArray) -> FloatArray:
@@ -251,7 +285,7 @@ def rank_test(found: ChanceGap, mean_rank: float, n: int, n_labelled: int) -> tu
     return effect, float(2.0 * stdtr(df, -abs(found.z)))
 
 
-def _shares(codes: IntArray, labelled: BoolArray, prompts: IntArray | None) -> tuple[float, float]:
+def _shares(codes: IntArray, labelled: BoolArray, draw: LabelDraw | None) -> tuple[float, float]:
     """Largest deviation of a level's labelled share, and its p.
 
     Pearson's chi-square; with prompts, the level whose share of the labelled rows is furthest from
@@ -259,15 +293,14 @@ def _shares(codes: IntArray, labelled: BoolArray, prompts: IntArray | None) -> t
     """
     from scipy.special import chdtrc, ndtr
 
-    _, level = np.unique(codes, return_inverse=True)
+    level, _ = renumbered(codes)
     total = np.bincount(level).astype(np.float64)
     hits = np.bincount(level, labelled)
     share = float(labelled.mean())
     deviation = hits / total - share
     effect = float(deviation[np.argmax(np.abs(deviation))])
-    if prompts is None:
+    if draw is None:
         statistic = float(((hits - total * share) ** 2 / (total * share * (1.0 - share))).sum())
         return effect, float(chdtrc(len(total) - 1, statistic))
-    each = [chance_gap((level == k).astype(float), labelled, prompts) for k in range(len(total))]
-    z = max(abs(gap.z) for gap in each)
+    z = max(abs(draw.gap((level == k).astype(float)).z) for k in range(len(total)))
     return effect, min(1.0, len(total) * float(2.0 * ndtr(-z)))

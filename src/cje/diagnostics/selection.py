@@ -21,13 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from cje.diagnostics.labelling import LabellingTest, labelling_tests
+from cje.diagnostics.labelling import ChanceGap, LabelDraw, LabellingTest, number_tests
 from cje.errors import CJEError
 from cje.findings import Rule
 from cje.findings.labels import LABELS_MODELLED, LABELS_SELECTED
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["SelectionCheck", "can_check", "check_selection", "dependences", "selection_model"]
+__all__ = [
+    "SelectionCheck",
+    "can_check",
+    "check_selection",
+    "dependences",
+    "place_in_file",
+    "selection_model",
+]
 
 _MIN_LABELS = 10
 _REGIONS = 5
@@ -52,6 +59,8 @@ class SelectionCheck:
         has labels.
     reason : str
         Why it could not be modelled.
+    position : ChanceGap, optional
+        Where in the file the labelled rows are, from 0 (its first row) to 1; None: not checked.
     """
 
     factors: tuple[str, ...]
@@ -59,6 +68,7 @@ class SelectionCheck:
     depends_on: tuple[str, ...] = ()
     propensity: FloatArray | None = field(default=None, repr=False)
     reason: str = ""
+    position: ChanceGap | None = None
 
     @property
     def status(self) -> str:
@@ -95,15 +105,17 @@ def check_selection(
     names = tuple(factors)
     if not can_check(int(labelled.sum()), len(labelled)):
         return SelectionCheck(())
-    tests = tuple(labelling_tests(labelled, factors, {}, prompts=prompts))
+    draw = LabelDraw(labelled, prompts)
+    tests = tuple(number_tests(draw, factors))
+    position = draw.gap(place_in_file(len(labelled)))
     certain, found = (dependences(tests, rule) for rule in (LABELS_SELECTED, LABELS_MODELLED))
     if not found:
-        return SelectionCheck(names, tests)
+        return SelectionCheck(names, tests, position=position)
     _, propensity = _modelled(labelled, factors, found)
     if propensity is not None:
         return SelectionCheck(names, tests, found, propensity)
     if not certain:
-        return SelectionCheck(names, tests)
+        return SelectionCheck(names, tests, position=position)
     reason, propensity = _modelled(labelled, factors, certain)
     return SelectionCheck(names, tests, certain, propensity, reason)
 
@@ -116,6 +128,11 @@ def can_check(n_labelled: int, n_rows: int) -> bool:
 def dependences(tests: Sequence[LabellingTest], rule: Rule) -> tuple[str, ...]:
     """The factors that labelling depends on at the level of a rule."""
     return tuple(test.factor for test in tests if test.p_adjusted < rule["p_value"])
+
+
+def place_in_file(n: int) -> FloatArray:
+    """Where each of n rows is, from 0 to 1."""
+    return np.asarray((np.arange(n) + 0.5) / n)
 
 
 def _modelled(

@@ -18,7 +18,7 @@ from cje.findings.labels import (
     TRANSPORT_NOT_GRADED,
 )
 from cje.kernels.arrays import FloatArray, IntArray
-from cje.kernels.clusters import cluster_sums
+from cje.kernels.clusters import cluster_sums, count_distinct
 
 __all__ = [
     "TransportAudit",
@@ -188,7 +188,7 @@ def audit_transport(
         check_transport_margin(margin)
     level = 1.0 - (1.0 - level) / max(among, 1)
     prompt = np.arange(n) if clusters is None else clusters
-    n_prompts = len(np.unique(prompt))
+    n_prompts = count_distinct(prompt)
     if n_prompts < MIN_PROBE_LABELS:
         return TransportAudit(policy, TransportStatus.NOT_CHECKED, margin, n)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()

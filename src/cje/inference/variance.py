@@ -192,7 +192,7 @@ class ComponentVariance:
         if not known:
             return np.full(self.k, np.inf)
         v = self._summed(known)
-        v = v[v.any(axis=1)]
+        v = v[np.logical_or.reduce([column != 0.0 for column in v.T])]
         total, clusters = v.sum(axis=0), np.count_nonzero(v, axis=0)
         squares = np.einsum("gk,gk->k", v, v)
         has = squares > 0

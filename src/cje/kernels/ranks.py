@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from cje.kernels.arrays import FloatArray
 from cje.kernels.isotonic import isotonic_predict, pool_ties
 
-__all__ = ["ecdf_fit", "ecdf_predict"]
+__all__ = ["ecdf_fit", "ecdf_predict", "mid_ranks"]
 
 
 def ecdf_fit(x: ArrayLike, w: ArrayLike | None = None) -> tuple[FloatArray, FloatArray]:
@@ -43,3 +43,25 @@ def ecdf_predict(knots: ArrayLike, ranks: ArrayLike, x: ArrayLike) -> FloatArray
     [0.25, 0.5, 0.75]
     """
     return isotonic_predict(knots, ranks, x)
+
+
+def mid_ranks(x: ArrayLike) -> FloatArray:
+    """Rank of every value, from one; equal values share the mean of theirs.
+
+    Examples
+    --------
+    >>> mid_ranks([3.0, 1.0, 3.0, 2.0]).tolist()
+    [3.5, 1.0, 3.5, 2.0]
+    """
+    values = np.asarray(x, dtype=np.float64)
+    order = np.argsort(values)
+    ordered = values.take(order)
+    rank = np.arange(1.0, len(values) + 1.0)
+    new = ordered[1:] != ordered[:-1]
+    if not new.all():
+        ends = np.append(np.flatnonzero(new) + 1, len(values))
+        counts = np.diff(ends, prepend=0)
+        rank = np.repeat(ends - (counts - 1) / 2.0, counts)
+    out = np.empty(len(values))
+    out[order] = rank
+    return out

@@ -10,7 +10,8 @@ from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["segment_finder"]
 
-_BUCKETS = 4096
+_LEAST_BUCKETS, _MOST_BUCKETS = 256, 65_536  # powers of two
+_POINTS = 4  # points per bucket from which the table pays
 _CROWDED = 8  # edges in one bucket beyond which bisection is the better choice
 
 
@@ -37,24 +38,32 @@ def segment_finder(edges: FloatArray, n_points: int) -> Callable[[FloatArray], I
     def bisect(x: FloatArray) -> IntArray:
         return edges.searchsorted(x, side="right")
 
-    if n_points < 4 * _BUCKETS or len(edges) < 2:
+    if n_points < _POINTS * _LEAST_BUCKETS or len(edges) < 2:
         return bisect
+    buckets = min(_MOST_BUCKETS, 1 << (n_points // _POINTS).bit_length() - 1)
     low, high = float(edges[0]), float(edges[-1])
-    width = (high - low) / _BUCKETS
+    width = (high - low) / buckets
     if not (np.isfinite(width) and width > 0.0):
         return bisect
-    starts = edges.searchsorted(low + width * np.arange(_BUCKETS + 1), side="right")
+    starts = edges.searchsorted(low + width * np.arange(buckets + 1), side="right")
     if np.diff(starts).max() > _CROWDED:
         return bisect
     padded = np.concatenate(([-np.inf], edges, [np.inf]))
+    above = padded[1:]
 
     def look_up(x: FloatArray) -> IntArray:
-        bucket = (np.clip(x, low, high) - low) / width
-        segment = starts.take(np.minimum(bucket.astype(np.int64), _BUCKETS))
-        while (behind := padded.take(segment + 1) <= x).any():
-            segment += behind
-        while (beyond := padded.take(segment) > x).any():
-            segment -= beyond
+        bucket = np.clip(x, low, high)
+        bucket -= low
+        bucket /= width
+        segment = starts.take(bucket.astype(np.int64), mode="clip")
+        behind = np.flatnonzero(above.take(segment) <= x)
+        while len(behind):
+            segment[behind] += 1
+            behind = behind[above[segment[behind]] <= x[behind]]
+        beyond = np.flatnonzero(padded.take(segment) > x)
+        while len(beyond):
+            segment[beyond] -= 1
+            beyond = beyond[padded[segment[beyond]] > x[beyond]]
         return segment
 
     return look_up

@@ -137,7 +137,7 @@ class ActiveDesign:
         """Relative standard deviation of every unit from the labels so far."""
         s, y = np.array(self._labels).T
         self._fitted_on = len(s)
-        # A linear trend within a bin is not spread, so it is removed first.
+        # The linear trend in the score is not spread, and the bins are wide: remove it first.
         centred = s - s.mean()
         y = y - centred * float(centred @ y) / max(float(centred @ centred), 1e-12)
         n_bins = min(_MOST_BINS, len(s) // _PER_BIN)

@@ -110,7 +110,7 @@ def _single_rows(rows: IntArray, propensity: FloatArray, notes: tuple[str, ...] 
 
 
 def common_prompts(data: Dataset, frame: IntArray, policies: Sequence[str]) -> list[IntArray]:
-    """Rows of each prompt that all of `policies` have answered, by draw."""
+    """The first row of each of `policies` for each prompt that all of them have answered."""
     if len(policies) < 2:
         raise CJEError(
             "a paired design needs at least two policies", value=list(policies),

@@ -191,7 +191,7 @@ class Store:
             db.execute("UPDATE item SET slots = slots + 1 WHERE id = ?", (item,))
 
     def claim(self, rater: str, item: int) -> Item:
-        """Assign one item to this rater (an import), unless it is theirs or has no free slot.
+        """The item for this rater (an import), assigned unless it is theirs already.
 
         Raises
         ------

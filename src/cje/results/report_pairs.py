@@ -89,14 +89,28 @@ def _of(
 
 def _chosen(gain: FloatArray, labelled: BoolArray, label_gain: FloatArray, room: int) -> list[int]:
     """Positions, the largest loss first; a fifth of them are pairs with both labels."""
-    order = np.argsort(gain, kind="stable")
     judged = np.flatnonzero(labelled)
     judged = judged[np.argsort(-np.abs(label_gain[judged]), kind="stable")][: room // 5]
     rest = room - len(judged)
-    ends = np.concatenate([order[: rest // 2], order[max(len(order) - (rest - rest // 2), 0) :]])
-    kept = np.unique(np.concatenate([ends, judged]))
+    kept = np.unique(
+        np.concatenate([_least(gain, rest // 2), _greatest(gain, rest - rest // 2), judged])
+    )
     ordered: IntArray = kept[np.argsort(gain[kept], kind="stable")]
     return [int(k) for k in ordered]
+
+
+def _least(values: FloatArray, n: int) -> IntArray:
+    """Positions of the n smallest values; of equal ones those in front, as in a stable sort."""
+    if n < len(values):
+        near = np.flatnonzero(values <= np.partition(values, n)[n])
+    else:
+        near = np.arange(len(values))
+    return near[np.argsort(values[near], kind="stable")][:n]
+
+
+def _greatest(values: FloatArray, n: int) -> IntArray:
+    """Positions of the n greatest values; of equal ones those behind, as in a stable sort."""
+    return len(values) - 1 - _least(-values[::-1], n)
 
 
 def _example(

@@ -28,7 +28,7 @@ from cje.estimators.direct.sample import Sample
 from cje.estimators.plug_in import label_influence
 from cje.findings import Finding, Severity
 from cje.findings.labels import CONSTANT_JUDGE, DIFFERENT_PROMPTS
-from cje.kernels.clusters import cluster_means, cluster_sums
+from cje.kernels.clusters import cluster_means, cluster_sums, renumbered
 from cje.kernels.isotonic import isotonic_fit, isotonic_predict
 
 __all__ = ["audit_labels"]
@@ -64,7 +64,7 @@ def audit_labels(
     }
     owner = np.full(len(pool.labels), -1)
     owner[: pool.n_own] = sample.policies.codes[fresh.is_labelled]
-    _, prompt = np.unique(pool.clusters, return_inverse=True)
+    prompt, _ = renumbered(pool.clusters)
     if transport_margin is not None:
         transport_margin = check_transport_margin(transport_margin, width)
     policies = sample.policies

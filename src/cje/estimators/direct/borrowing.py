@@ -13,6 +13,7 @@ from cje.estimators.direct.label_pool import LabelPool
 from cje.estimators.direct.label_predictor import LabelPredictor
 from cje.estimators.plug_in import label_influence, sized_by_jackknife
 from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import renumbered
 
 __all__ = ["Borrowed", "Borrowing"]
 
@@ -60,13 +61,11 @@ class Borrowing:
     @cached_property
     def _groups(self) -> IntArray:
         """Group of each label: its cluster, or a group of clusters by their names' hash."""
-        _, cluster = np.unique(self.pool.clusters, return_inverse=True)
-        n = int(cluster.max()) + 1
+        cluster, n = renumbered(self.pool.clusters)
         most = _GROUPS if len(cluster) <= _MANY_LABELS else _GROUPS_OF_MANY
         if n <= most:
-            return np.asarray(cluster)
-        _, group = np.unique(get_folds(self.pool.names, most, 0), return_inverse=True)
-        return np.asarray(group)
+            return cluster
+        return renumbered(get_folds(self.pool.names, most, 0))[0]
 
     @cached_property
     def _without(self) -> list[RewardModel]:

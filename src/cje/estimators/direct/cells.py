@@ -119,7 +119,7 @@ def sampling_component(
     cells: Sequence[Cell], influence: FloatArray, folded: FoldedClusters | None
 ) -> Component:
     """The sample's rows, with the variance expected of each labelled cluster."""
-    known = np.zeros_like(influence)
+    known = np.zeros(influence.shape)  # memory that is never touched costs nothing
     for k, cell in enumerate(cells):
         if cell.clusters is not None and cell.label_variance is not None:
             known[cell.clusters, k] = cell.label_variance

@@ -41,7 +41,7 @@ from cje.findings import Finding
 from cje.hints import by_interface
 from cje.inference import Component, InfluenceEstimate
 from cje.kernels.arrays import FloatArray, IntArray
-from cje.kernels.clusters import cluster_means
+from cje.kernels.clusters import cluster_means, count_distinct
 from cje.results.evidence import Evidence
 from cje.results.result import EstimationResult
 
@@ -241,11 +241,11 @@ class DirectEstimator:
 
     def _n_clusters(self, own: IntArray) -> int:
         """Labelled clusters of a cell: as many independent labels it has."""
-        return len(np.unique(self._labels.units[own]))
+        return count_distinct(self._labels.units[own])
 
     def _enough(self, n_clusters: Sequence[int]) -> list[bool]:
         """Whether each cell rests on its own labels: it has enough, or nobody has more."""
-        most = len(np.unique(self.pool_.clusters))
+        most = count_distinct(self.pool_.clusters)
         return [
             n >= self.min_labels or (n >= MIN_CLUSTERS and most < self.min_labels)
             for n in n_clusters

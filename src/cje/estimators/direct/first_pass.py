@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from cje.data.streaming import NotStreamed, Part, StreamedRows
-from cje.diagnostics.labelling import GapSums, mid_rank
+from cje.diagnostics.labelling import GapSums, LabelDraw, mid_rank
 from cje.hints import by_interface
 from cje.kernels.arrays import FloatArray, IntArray
 
@@ -157,8 +157,9 @@ class _FirstPass:
             "place": (place[mine], 0.5),
         }
         found = self._gaps[k]
+        draw = LabelDraw(part.labelled[mine], part.prompt.codes[mine])
         for name, (value, pivot) in values.items():
-            sums = GapSums.of(value, part.labelled[mine], part.prompt.codes[mine], pivot)
+            sums = draw.sums(value, pivot)
             found[name] = found[name] + sums if name in found else sums
 
     def _add_names(self, part: Part) -> None:

@@ -85,11 +85,12 @@ def gather_labels(
     parts, n_copies = _distinct_parts([data, *others])
     units = _all_units(parts)
     labels = np.concatenate([part.data.oracle_label[part.rows] for part in parts])
-    _check_enough(data, len(labels), units)
+    own_units = units.compact()
+    _check_enough(data, len(labels), own_units.n_names)
     return LabelPool(
         scores=np.concatenate([part.data.judge_score[part.rows] for part in parts]),
         labels=labels,
-        folds=_label_folds(units.compact(), n_folds, seed),
+        folds=_label_folds(own_units, n_folds, seed),
         weights=_weights(parts),
         covariates=_covariates(parts, tables),
         clusters=units.codes,
@@ -99,7 +100,7 @@ def gather_labels(
     )
 
 
-def _check_enough(data: Dataset, n_labels: int, units: Codes) -> None:
+def _check_enough(data: Dataset, n_labels: int, n_units: int) -> None:
     """Enough labels to fit a calibration, on enough clusters to know how they vary."""
     if n_labels < _MIN_LABELS:
         raise CJEError(
@@ -108,12 +109,12 @@ def _check_enough(data: Dataset, n_labels: int, units: Codes) -> None:
             hint="label more rows at random "
             f"({option_hint('estimator', 'naive')} runs without labels)",
         )
-    n, unit = units.compact().n_names, "prompts" if data.cluster is None else "clusters"
-    if n < MIN_CLUSTERS:
+    unit = "prompts" if data.cluster is None else "clusters"
+    if n_units < MIN_CLUSTERS:
         raise CJEError(
-            f"the {n_labels} labels are on {n} {unit}; direct needs labels on at least "
+            f"the {n_labels} labels are on {n_units} {unit}; direct needs labels on at least "
             f"{MIN_CLUSTERS} {unit}, because labels of one {unit[:-1]} are not independent",
-            value=n,
+            value=n_units,
             hint=f"label responses to more {unit}, fewer of each",
         )
 

@@ -7,7 +7,7 @@ parts passes each distinct score once. The formulas are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -98,6 +98,7 @@ class MemorySample:
     def __init__(self, data: Dataset) -> None:
         require_scores(data, "direct")
         self.data = data
+        self._last: tuple[Codes, list[tuple[IntArray, IntArray]]] | None = None
 
     @cached_property
     def units(self) -> Codes:
@@ -134,13 +135,17 @@ class MemorySample:
 
         return [cell(*rows) for rows in self._rows(cells)]
 
-    def _rows(self, cells: Codes) -> Iterator[tuple[IntArray, IntArray]]:
-        """Rows without and with a label, of each cell."""
-        labelled = self.data.is_labelled
-        for k in range(cells.n_names):
-            rows = np.flatnonzero(cells.codes == k)
-            has = labelled[rows]
-            yield rows[~has], rows[has]
+    def _rows(self, cells: Codes) -> list[tuple[IntArray, IntArray]]:
+        """Rows without and with a label, of each cell; those of the last cells are kept."""
+        if self._last is None or self._last[0] is not cells:
+            labelled = self.data.is_labelled
+            found = []
+            for k in range(cells.n_names):
+                rows = np.flatnonzero(cells.codes == k)
+                has = labelled[rows]
+                found.append((rows[~has], rows[has]))
+            self._last = cells, found
+        return self._last[1]
 
     def influence(
         self, cells: Sequence[Cell], by: Codes

@@ -12,7 +12,12 @@ from cje.data.dataset import Dataset
 from cje.data.field_names import may_be_time
 from cje.data.folds import get_folds
 from cje.diagnostics.labelling import ChanceGap, chance_gap
-from cje.diagnostics.selection import SelectionCheck, check_selection, selection_model
+from cje.diagnostics.selection import (
+    SelectionCheck,
+    check_selection,
+    place_in_file,
+    selection_model,
+)
 from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.labels import (
@@ -102,29 +107,22 @@ def order_findings(data: Dataset, checks: Mapping[str, SelectionCheck]) -> list[
         return found
     factors = _factors(data)
     for code, policy in enumerate(data.policy.names):
-        if not _order_matters(checks.get(policy)):
+        check = checks.get(policy)
+        if check is None or check.status == "refused" or not check.factors:
             continue
         mine = np.flatnonzero(data.policy.codes == code)
-        labelled = data.is_labelled[mine]
-        place = (np.arange(len(mine)) + 0.5) / len(mine)
-        beyond = _residual(place, [factors[name][mine] for name in checks[policy].depends_on])
-        gap = chance_gap(beyond, labelled, data.units.codes[mine])
-        found += place_findings(policy, checks, gap, float(place[labelled].mean()))
+        labelled, gap = data.is_labelled[mine], check.position
+        if gap is None:
+            explained = [factors[name][mine] for name in check.depends_on]
+            beyond = _residual(place_in_file(len(mine)), explained)
+            gap = chance_gap(beyond, labelled, data.units.codes[mine])
+        found += place_findings(policy, gap, float(place_in_file(len(mine))[labelled].mean()))
     return found
 
 
-def _order_matters(check: SelectionCheck | None) -> bool:
-    """Whether labels that are random, or modelled, could still follow the file."""
-    return check is not None and check.status != "refused" and bool(check.factors)
-
-
-def place_findings(
-    policy: str, checks: Mapping[str, SelectionCheck], gap: ChanceGap, position: float
-) -> list[Finding]:
+def place_findings(policy: str, gap: ChanceGap, position: float) -> list[Finding]:
     """A finding where the places of the labelled rows, on 0-1 with mean `position`, are one end."""
     limits = FIRST_ROWS_LABELLED
-    if not _order_matters(checks.get(policy)):
-        return []
     p = float(t_p_value(gap.z, max(gap.n_prompts - 1.0, 1.0)))
     if p >= limits["p_value"] or abs(gap.gap) <= limits["position"]:
         return []

@@ -185,7 +185,8 @@ class StreamedSample:
                     hint="read the file in memory: "
                     + by_interface('engine="memory"', "--engine memory"),
                 )
-            checks[policy] = SelectionCheck(("judge score",), tests)
+            place = self._totals.gaps[k]["place"].chance_gap()
+            checks[policy] = SelectionCheck(("judge score",), tests, position=place)
         return self, checks
 
     def _score_tests(self, k: int, own: IntArray, n: int) -> tuple[LabellingTest, ...]:
@@ -213,10 +214,10 @@ class StreamedSample:
     def label_order(self, checks: Mapping[str, SelectionCheck]) -> list[Finding]:
         found: list[Finding] = []
         for k, policy in enumerate(self.rows.policies):
-            sums = self._totals.gaps[k].get("place")
-            if sums is not None:
+            check = checks.get(policy)
+            if check is not None and check.position is not None:
                 position = float(self._totals.label_place[self.policies.codes == k].mean())
-                found += place_findings(policy, checks, sums.chance_gap(), position)
+                found += place_findings(policy, check.position, position)
         return found
 
     def scores_of(self, policy: str) -> tuple[FloatArray, FloatArray]:

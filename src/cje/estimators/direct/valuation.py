@@ -15,6 +15,7 @@ from cje.estimators.direct.raters import RaterShare
 from cje.estimators.direct.rectifier import LabelledCell, effective_trials, rectified_mean
 from cje.estimators.identical_labels import unseen_variance
 from cje.kernels.arrays import FloatArray, IntArray
+from cje.kernels.clusters import count_distinct, renumbered
 
 __all__ = ["Valuation"]
 
@@ -49,7 +50,7 @@ class Valuation:
             w, c = u / pi, u**2 * (1.0 - pi) / pi**2
         # all rows labelled for certain: any slope gives the mean of the labels
         c = c if c.sum() > 0 else np.ones(len(own))
-        _, cluster = np.unique(labels.units[own], return_inverse=True)
+        cluster, _ = renumbered(labels.units[own])
         return LabelledCell(
             labels.prediction[own], labels.label[own], w / w.sum(), c / c.mean(), cluster
         )
@@ -134,7 +135,7 @@ class Valuation:
             None,
             None,
             None,
-            unseen_variance(len(np.unique(pool.clusters))) if np.ptp(pool.labels) == 0.0 else 0.0,
+            unseen_variance(count_distinct(pool.clusters)) if np.ptp(pool.labels) == 0.0 else 0.0,
             RaterShare(self.labels.rows, *self._label_share()),
             by_label=found.by_label,
         )

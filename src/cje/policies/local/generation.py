@@ -62,7 +62,7 @@ class Text:
 
 
 class Call(Protocol):
-    """The argument of `generate`: begins a text, and turns the finished text into an answer."""
+    """The argument of `generate`: it begins the text, which knows how to become an answer."""
 
     def begin(self, index: int) -> Text: ...
 
