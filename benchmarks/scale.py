@@ -241,7 +241,7 @@ def draw(
         ax.set_yscale("log")
         ax.set_xlabel("rows")
         ax.set_title(title, color=INK, fontsize=10, loc="left")
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        ax.legend(frameon=False, fontsize=8, loc="lower right")
         tidy(ax)
     axes[1].axhline(4.0, color=MUTED, linestyle=":", linewidth=1.0)
     figure.tight_layout()
