@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Iterator
@@ -72,9 +73,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _evaluations(here)
     _logged(here)
     _predictions(here)
-    write_prompts(here, 12)
+    write_prompts(here, 60)
     write_config(here, ngram_settings())
-    quick = yaml.safe_load(EXAMPLE) | {"out": "out", "runs": 1, "processes": 1}
+    words = ["evals.csv", "--judge", "gpt-4o", "--rubric", "rubric.txt", "--save", "card.json"]
+    with contextlib.chdir(here):
+        assert CliRunner().invoke(app, ["judge", *words]).exit_code == 0
+    quick = yaml.safe_load(EXAMPLE) | {
+        "out": "out", "scenarios": ["gaussian"], "n": 300, "models": ["true_risk", "cox"],
+        "seeds": [1, 2], "processes": 1,
+    }  # fmt: skip
     (here / "experiment.yaml").write_text(yaml.safe_dump(quick))
     return here
 
