@@ -39,6 +39,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "truescore_compare": (120, 1200),
     "scale": (120, 1800),
     "toplabel": (180, 1800),
+    "values": (240, 900),
     "survival": (240, 14400),
     "survival_coverage": (240, 7200),
     "uncertainty": (180, 7200),
