@@ -11,10 +11,10 @@ The cases (`studies.decision.CASES`). A gain of 0.10 (ship), none and a loss of 
 and a gain of exactly 0.05, where PASS and FAIL are both wrong. The last is the test of honesty: a
 method whose intervals are too short is fast in the first three and errs in more than 5% here.
 
-The worlds. Simulated judges of five-step ratings (good; mediocre; one that likes length, where the
-candidate writes longer; two judges that see one side of the quality each; a useless one) and the
-Arena sample (`benchmarks.arena`), whose rows are drawn with replacement, so that the truth is
-known; its pairs are independent responses.
+The worlds. Four simulated judges of five-step ratings (good; mediocre; one that likes length, where
+the candidate writes longer; two judges that see one side of the quality each) and the Arena sample
+(`benchmarks.arena`), whose rows are drawn with replacement, so that the truth is known; its pairs
+are independent responses.
 
 What is counted.
 
@@ -30,7 +30,8 @@ a fixed sample; as sequences glide's prediction-powered monitor (one for each si
 every 20 pairs, because it needs several labels per batch), truescore's confidence sequence (labels
 only; looks as ours) and ours: the mixture with its default of 500 labels, and the finite horizon at
 960. Ours has further forms where they apply: length as a covariate, both judges, active labels
-(`cje.label`). cje-eval takes 0.2 s per look: three sizes, two worlds, 200 repetitions; it could be
+(`cje.label`). 1,000 repetitions; 500 of what takes ten times as long as the plain fit (length,
+both judges, active labels); 200 of cje-eval, which takes 0.2 s: two sizes, Arena only. It could be
 given the length, too, and was not.
 """
 
@@ -72,10 +73,11 @@ __all__ = ["ARENA", "run"]
 
 ARENA = "Arena sample"
 SHOWN = ("good judge", "mediocre judge", "judge that likes length",
-         "two judges, each sees one side", "useless judge")  # fmt: skip
-SEQUENCES = ("good judge", "judge that likes length", ARENA)
-SLOW = {"good judge": (15, 60, 120), ARENA: (60, 240, 480)}
+         "two judges, each sees one side")  # fmt: skip
+SEQUENCES = ("good judge", ARENA)
+SLOW = {ARENA: (120, 300)}
 MOST_WRONG = 0.065  # the coverage of 0.935 that every section asks for
+REPS = {"full": (1_000, 500, 200), "quick": (12, 6, 2)}
 SEED = 20_261
 
 
@@ -105,13 +107,12 @@ def _peer(program: str, venv: str, samples: Samples, sizes: Sequence[int]) -> Li
                           program in ("glide", "truescore"))  # fmt: skip
 
 
-def _peers(world: str, samples: Samples, slow_reps: int) -> Iterator[Method]:
+def _peers(world: str, samples: Samples, slow: int) -> Iterator[Method]:
     asked: list[tuple[str, str, str, Samples, Sequence[int]]] = [
         ("PPI++ 0.2.3", "ppi", "cje093", samples, SIZES)
     ]
     if world in SLOW:
-        few = samples.head(slow_reps)
-        asked.append(("cje-eval 0.9.3", "cje-eval", "cje093", few, SLOW[world]))
+        asked.append(("cje-eval 0.9.3", "cje-eval", "cje093", samples.head(slow), SLOW[world]))
     if world in SEQUENCES:
         asked.append(("glide 0.11 monitor", "glide", "glide", samples, LOOKS))
         asked.append(("truescore 0.7.4 sequence", "truescore", "truescore", samples, LOOKS))
@@ -123,20 +124,21 @@ def _peers(world: str, samples: Samples, slow_reps: int) -> Iterator[Method]:
             yield Method(name, limits, ours=False)
 
 
-def _ours(world: str, samples: Samples) -> Iterator[Method]:
+def _ours(world: str, samples: Samples, few: Samples) -> Iterator[Method]:
+    """The plain forms on all samples, what takes longer on a few."""
     found = direct(samples, sizes=LOOKS if world in SEQUENCES else SIZES)
     yield Method("ours", found["fixed"].at(SIZES))
     if samples.second is not None:
-        yield Method("ours, both judges", direct(samples, judges=True, sizes=SIZES)["fixed"])
+        yield Method("ours, both judges", direct(few, judges=True, sizes=SIZES)["fixed"])
     if world in ("judge that likes length", ARENA):
-        yield Method("ours + length", direct(samples, length=True, sizes=SIZES)["fixed"])
+        yield Method("ours + length", direct(few, length=True, sizes=SIZES)["fixed"])
     if world == ARENA:
-        yield Method("ours, active labels", active_fixed(samples))
+        yield Method("ours, active labels", active_fixed(few))
     if world in SEQUENCES:
         yield Method("ours, sequential", found["mixture"])
         yield Method("ours, sequential to 960", found["horizon"])
     if world == ARENA:
-        sequences = active_sequential(samples)
+        sequences = active_sequential(few)
         yield Method("ours, active + sequential", sequences["mixture"])
 
 
@@ -150,11 +152,12 @@ def _worlds() -> dict[str, World]:
     return {**worlds, ARENA: resampled(rows["base"], rows["parallel_universe_prompt"])}
 
 
-def _study(world: str, make: World, seed: int, reps: int, slow_reps: int) -> list[dict[str, Any]]:
+def _study(world: str, make: World, seed: int, reps: Sequence[int]) -> list[dict[str, Any]]:
     """All rows of one world: labels needed, and the wrong decisions at the bar."""
-    samples = make(np.random.default_rng([SEED, seed]), reps)
+    all_reps, few, slow = reps
+    samples = make(np.random.default_rng([SEED, seed]), all_reps)
     by_hand = Method("labels only", labels_only(samples), ours=False)
-    methods = [by_hand, *_peers(world, samples, slow_reps), *_ours(world, samples)]
+    methods = [by_hand, *_ours(world, samples, samples.head(few)), *_peers(world, samples, slow)]
     rows: list[dict[str, Any]] = []
     limit = outcome(by_hand.limits, "gain", samples.truth).enough[0]
     for method in methods:
@@ -227,7 +230,7 @@ def run(quick: bool = False) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     worlds = _worlds()
     for seed, (world, make) in enumerate(worlds.items()):
-        found = _study(world, make, seed, 12 if quick else 1_000, 2 if quick else 200)
+        found = _study(world, make, seed, REPS["quick" if quick else "full"])
         for row in found:
             print(f"{row['bar']:<75} {row['value']:>8.3f}  {row['note']}", flush=True)
         rows += found

@@ -92,7 +92,7 @@ def _qualities(rng: np.random.Generator, reps: int) -> FloatArray:
     common = rng.standard_normal((reps, 1, PROMPTS))
     quality = np.sqrt(0.5) * (common + rng.standard_normal((reps, 2, PROMPTS)))
     quality[:, 1] += _SHIFT
-    return quality
+    return np.asarray(quality)
 
 
 def _ratings(rng: np.random.Generator, quality: FloatArray) -> FloatArray:
