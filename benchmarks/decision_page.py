@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scipy.special import ndtri
-
 from benchmarks import results
 from benchmarks.decision import MOST_WRONG
 from benchmarks.environments import ROOT
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["table"]
 
 PAGE = ROOT / "docs" / "methods" / "decision.md"
+LEAST = 30
 PICTURE = ROOT / "docs" / "img" / "decision.png"
 BEGIN, END = "<!-- decision table: begin -->", "<!-- decision table: end -->"
 PANELS = {
@@ -44,7 +43,7 @@ def table(stored: Mapping[str, Any]) -> str:
     """One block of Markdown rows per world."""
     lines = [
         "| world | method | ship a gain | refuse no gain | refuse a loss | wrong at the bar "
-        "| ship a gain, at 5% wrong | CPU per decision |",
+        f"| with {LEAST} labels | CPU per decision |",
         "|---|---|---|---|---|---|---|---|",
     ]
     world = ""
@@ -54,22 +53,15 @@ def table(stored: Mapping[str, Any]) -> str:
         world = found["world"]
         wrong = f"{found['cases']['at the bar']['wrong']:.1%}"
         lines.append(f"| {name} | {found['method']} | {' | '.join(cases)} | {wrong} "
-                     f"| {_at_equal_error(found)} | {_time(found['milliseconds'])} |")  # fmt: skip
+                     f"| {_with_least_labels(found)} | {_time(found['milliseconds'])} |")  # fmt: skip
     return "\n".join(lines)
 
 
-def _at_equal_error(found: Found) -> str:
-    r"""Labels of a fixed sample, had its intervals been of the length that errs in 5%.
-
-    A z test with critical value c needs :math:`n \propto (c + z_{0.8})^2`; c is the one of the
-    measured error.
-    """
-    needed, wrong = found["cases"]["gain"]["enough"][0], found["cases"]["at the bar"]["wrong"]
-    if found["sequential"] or needed is None or wrong == 0.0:
+def _with_least_labels(found: Found) -> str:
+    """Wrong decisions at the bar of a fixed sample of the smallest size."""
+    if found["sequential"] or found["sizes"][0] != LEAST:
         return ""
-    power = ndtri(0.8)
-    factor = (ndtri(0.975) + power) / (ndtri(1.0 - wrong / 2.0) + power)
-    return f"{needed * factor**2:.0f}"
+    return f"{found['wrong_by_size'][0]:.1%}"
 
 
 def _needed(found: Found, case: str) -> str:
