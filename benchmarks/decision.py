@@ -55,19 +55,16 @@ from studies.decision import (
     CASES,
     LOOKS,
     SIZES,
-    WORLDS,
     Limits,
     Outcome,
-    Samples,
-    World,
     active_fixed,
     active_sequential,
     direct,
     labels_only,
     outcome,
-    resampled,
     wrong_at_each_look,
 )
+from studies.decision_worlds import WORLDS, Samples, World, resampled
 
 __all__ = ["ARENA", "run"]
 

@@ -10,7 +10,6 @@ from cje.inference import Decision
 from studies.decision import (
     CASES,
     RULE,
-    WORLDS,
     Limits,
     active_fixed,
     active_sequential,
@@ -19,6 +18,7 @@ from studies.decision import (
     labels_to,
     outcome,
 )
+from studies.decision_worlds import WORLDS
 
 REPS = 60
 
