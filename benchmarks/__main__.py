@@ -55,6 +55,7 @@ MODULES: dict[str, tuple[int, int]] = {
     "judge_noise": (120, 1800),
     "sequential": (120, 3600),
     "active": (120, 3600),
+    "decision": (240, 14400),
     "labelling": (120, 1800),
     "monitoring": (120, 3600),
     "propensities": (240, 3600),
