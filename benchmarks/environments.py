@@ -115,7 +115,8 @@ def _wrong(versions: dict[str, str | None], wanted: dict[str, str | None]) -> li
     return [
         name
         for name, version in wanted.items()
-        if versions[name] is None or (version is not None and versions[name] != version)
+        if (found := versions[name]) is None
+        or (version is not None and found.partition("+")[0] != version)  # 2.13.0+cpu is 2.13.0
     ]
 
 

@@ -1,20 +1,17 @@
 #!/usr/bin/env bash
 # Run the fast tests against the newest or the oldest allowed release of every dependency, in an
-# environment of their own under .venvs/. Usage: check_dependencies.sh newest|oldest [PYTHON]
+# environment of their own under .venvs/. Usage: check_dependencies.sh newest|oldest PYTHON [pytest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 which=$1
-python=${2:-python3}
+python=$2
+shift 2
 venv=.venvs/$which
 test -x "$venv/bin/python" || "$python" -m venv "$venv"
-pip=("$venv/bin/pip" install -q --upgrade)
 if [ "$which" = newest ]; then
-  "${pip[@]}" --upgrade-strategy eager -e '.[test,api]'
+  "$venv/bin/pip" install -q --upgrade --upgrade-strategy eager -e '.[test,api,anthropic]'
 else
   "$venv/bin/python" scripts/oldest_versions.py >"$venv/oldest.txt"
-  "${pip[@]}" -r "$venv/oldest.txt"
-  "$venv/bin/pip" install -q -c "$venv/oldest.txt" -e '.[test,api]'
+  "$venv/bin/pip" install -q -c "$venv/oldest.txt" -e '.[test,api,anthropic]'
 fi
-"$venv/bin/python" -m pytest -n 2 --dist loadfile -m "not slow and not browser and not ray" \
-  tests/analysis tests/calibration tests/data tests/diagnostics tests/estimators tests/inference \
-  tests/kernels tests/models tests/results tests/classification
+"$venv/bin/python" -m pytest "$@"

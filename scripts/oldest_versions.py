@@ -1,4 +1,4 @@
-"""Print the lower bound of every run-time and `api` dependency as a requirements file.
+"""Print the lower bound of every run-time, `api` and `anthropic` dependency as a requirements file.
 
 `make oldest` installs it. The `test` extra is left to the installer: test tools are not a promise
 to users, except for the data-frame libraries, which are.
@@ -24,7 +24,7 @@ def main() -> None:
     project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     frames = [text for text in extras["test"] if text.split(">=")[0] in FRAMES]
-    wanted = project["project"]["dependencies"] + extras["api"] + frames
+    wanted = project["project"]["dependencies"] + extras["api"] + extras["anthropic"] + frames
     print("\n".join(lower_bounds(wanted)))
 
 

@@ -15,6 +15,8 @@ import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,23 @@ def test_the_public_surface_changes_only_on_purpose() -> None:
     kept = KEPT.read_text(encoding="utf-8").splitlines()
     changes = "\n".join(difflib.unified_diff(kept, found, "kept", "now", lineterm="", n=0))
     assert found == kept, f"the public surface changed:\n{changes}\n{__doc__}"
+
+
+def test_cje_itself_offers_twenty_names_and_its_version() -> None:
+    names = set(cje.__all__) - {"__version__"}
+    assert len(names) == 20
+    assert names <= set(dir(cje))
+    page = KEPT.parents[1].joinpath("docs", "api", "index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == names
+
+
+def test_every_package_is_an_attribute_of_cje_without_an_import_of_its_own() -> None:
+    packages = {info.name for info in pkgutil.iter_modules(cje.__path__) if info.name[0] != "_"}
+    users = packages - INTERNAL - {"cli", "errors", "pytest_plugin"}
+    code = f"import cje\nfor name in {sorted(users)!r}: getattr(cje, name).__doc__"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert users <= set(dir(cje))
 
 
 if __name__ == "__main__":

@@ -196,6 +196,7 @@ def test_a_pilot_measures_the_judge_and_reports_how_unsure_its_plan_is(truth):
     assert low <= plan.cautious.n_labels
 
 
+@pytest.mark.slow
 def test_the_range_of_a_pilot_plan_usually_holds_the_right_plan(truth):
     quality, _ = truth
     goal = Goal("difference", 0.05)

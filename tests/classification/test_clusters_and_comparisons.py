@@ -142,6 +142,7 @@ def test_a_difference_of_losses_is_the_mean_of_paired_differences():
         c.compare_calibration(c.smooth_ece, y, {"a": p, "b": p})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.4, 1.0), (0.4, 0.6)])
 def test_the_interval_of_a_difference_of_binned_errors_covers(a, b):
     rng = np.random.default_rng(6)

@@ -183,6 +183,7 @@ def _family_bounds(repetitions: int, tests: int, level: float = 0.95) -> tuple[f
     return tuple(limits / repetitions)  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -207,6 +208,7 @@ def test_intervals_cover_values_and_differences(name: str, make) -> None:  # typ
     assert (hits / repetitions <= high).all(), (name, hits / repetitions)
 
 
+@pytest.mark.slow
 def test_borrowed_intervals_need_the_jackknife_and_have_it() -> None:
     """Without the label term a plug-in covers far too little (about 54% where labels are few)."""
     with_term, without = 0, 0

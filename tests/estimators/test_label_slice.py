@@ -41,6 +41,7 @@ def test_labels_that_carry_little_of_a_targets_weight_are_refused_for_it():
     assert "labels-miss-target" in {f.code for f in result.findings}
 
 
+@pytest.mark.slow
 def test_a_random_slice_is_rarely_accused():
     """200 data sets, three tests each at 0.1%: at most 5 accused (99.9% binomial bound)."""
     accused = 0

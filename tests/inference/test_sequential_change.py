@@ -28,6 +28,7 @@ DRAWS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(DRAWS))
 def test_a_value_that_stays_gives_a_false_alarm_in_at_most_one_of_twenty_over_500_looks(
     name: str,
@@ -48,6 +49,7 @@ def test_innovations_of_a_constant_value_are_independent_standard_normals() -> N
     np.testing.assert_allclose(np.cov(u.T), np.eye(29), atol=0.09)
 
 
+@pytest.mark.slow
 def test_the_evidence_has_mean_one_while_nothing_changes() -> None:
     rng = np.random.default_rng(2)
     ends = [

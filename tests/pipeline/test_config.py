@@ -105,7 +105,7 @@ def test_oracle_without_its_source_is_refused() -> None:
         ("a.jsonl", "", "no rows"),
         ("a.csv", "context\n", "no rows"),
         ("a.parquet", "rubbish", "not a Parquet file"),
-        ("a.xlsx", "x", "kind is not known"),
+        ("a.xlsx", "x", "unknown kind of data file"),
         ("b.jsonl", None, "does not exist"),
     ],
 )

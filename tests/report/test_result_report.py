@@ -347,5 +347,11 @@ def test_a_run_writes_its_report_with_every_estimator(logged: EstimationResult) 
     page = run.files()["report.html"].decode()
     assert "All estimators of the run" in page
     assert "the log-probs look odd" in page
-    assert "truth 0.4321" not in page
-    assert "truth 0.4321" in run.report({"near": 0.4321, "far": 0.5})
+    assert "truth 0.432" not in page
+    assert "truth 0.432" in run.report({"near": 0.4321, "far": 0.5})
+
+
+@pytest.mark.parametrize("width", [0.0031, 0.0999, 0.1, 0.46, 0.57, 3.2, 41.0])
+def test_a_forest_shows_the_decimals_of_the_tables_and_sentences(width: float) -> None:
+    forest = Forest("t", (ForestRow("a", 0.0, -width / 2, width / 2),))
+    assert forest.decimals() == decimals_for_widths([width])

@@ -40,6 +40,7 @@ def test_without_a_policy_that_has_labels_nobody_leads() -> None:
     assert "borrowed" in best.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [5, 20, 35])
 def test_with_equal_policies_all_others_tie_in_95_percent_of_samples(k: int) -> None:
     rng = np.random.default_rng(7)

@@ -83,7 +83,7 @@ def test_a_reversed_comparison_is_the_comparison_the_other_way(grouped: Estimati
 def test_the_margin_and_its_p_values_are_printed(grouped: EstimationResult) -> None:
     text = grouped.summary()
     assert "margin 0.02" in text
-    assert "non-inf." in text
+    assert "p 1st non-inferior" in text
     assert "margin of 0.02" in str(grouped.compare_policies("candidate_1", "base"))
 
 

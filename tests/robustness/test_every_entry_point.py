@@ -21,6 +21,7 @@ TARGETS = [
 
 # What another entry point makes and hands over: its fields are looked into there.
 MADE_ELSEWHERE = {
+    "cje": {"CJEError"},
     "cje.calibration": {
         "CalibrationResult", "CrossFittedRewardModel", "ModeSelection", "OracleSliceConfig",
         "RewardModel",
@@ -72,10 +73,8 @@ REPORTS = {"classification_report", "survival_report"}  # they lay out results t
 def entry_points() -> list[tuple[str, str]]:
     """(module, name) of every public class and function that computes."""
     found = []
-    for info in pkgutil.iter_modules(cje.__path__):
-        if info.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"cje.{info.name}")
+    packages = [info.name for info in pkgutil.iter_modules(cje.__path__) if info.name[0] != "_"]
+    for module in (cje, *(importlib.import_module(f"cje.{name}") for name in packages)):
         for name in getattr(module, "__all__", ()):
             value: Any = getattr(module, name)
             if not (inspect.isclass(value) or inspect.isfunction(value)):

@@ -15,6 +15,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cje convert export.xlsx evals.parquet",
         "cje convert prod.csv cand.csv all.parquet",
     ),
+    "classifier check": (
+        "cje classifier check predictions.csv",
+        "cje classifier check predictions.csv --by site --map map.json --report page.html",
+    ),
     "demo": ("cje demo --out demo", "cje demo --pipeline none"),
     "doctor": ("cje doctor evals.csv", "cje doctor logged.jsonl --field label=human.rating"),
     "drift": ("cje drift last_month.csv today.csv --on id",),
@@ -32,6 +36,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cje label evals.csv --count 100",
         "cje label evals.csv --baseline prod --candidate cand --count 200 --scale 1-5",
     ),
+    "labels export": ("cje labels export labels.db labels.csv",),
+    "labels import": (
+        "cje labels import labels.db for_bob.xlsx --rater bob",
+        "cje labels import labels.db label_studio.json",
+    ),
+    "labels sheet": ("cje labels sheet labels.db for_bob.xlsx --rater bob",),
     "monitor": ("cje monitor evals.csv --time date",),
     "plan": ("cje plan evals.csv --detect 0.05", "cje plan evals.csv --transport 0.1"),
     "run": ("cje run config.yaml",),
@@ -42,10 +52,22 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resume": ("cje resume config.yaml",),
     "show": ("cje show result.json --report report.html",),
     "status": ("cje status config.yaml",),
+    "survival check": (
+        "cje survival check predictions.csv --time years --event died --horizons 1,3",
+        "cje survival check predictions.csv --time years --event died --horizons 1,3 "
+        "--risk 'new_{t}' --risk 'old_{t}' --report page.html",
+    ),
+    "survival example": ("cje survival example",),
+    "survival run": ("cje survival run experiment.yaml",),
     "validate": ("cje validate config.yaml",),
 }
 
 
 def epilog(command: str) -> str:
-    r"""The examples of a command as one block; ``\b`` keeps the line breaks."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in EXAMPLES.get(command, ()))])
+    r"""The examples of a command as one block; ``\b`` keeps the line breaks.
+
+    A group of commands shows the first example of each.
+    """
+    own = EXAMPLES.get(command, ())
+    members = [lines[0] for name, lines in EXAMPLES.items() if name.startswith(f"{command} ")]
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in (*own, *members))])

@@ -74,12 +74,15 @@ app.command()(score)
 app.command()(show)
 app.command()(status)
 app.command()(validate)
-app.add_typer(labels_app, name="labels")
-app.add_typer(survival_app, name="survival")
-app.add_typer(classifier_app, name="classifier")
-
 for command in app.registered_commands:
     command.epilog = epilog(getattr(command.callback, "__name__", ""))
+for name, group in (
+    ("labels", labels_app), ("survival", survival_app), ("classifier", classifier_app),
+):  # fmt: skip
+    app.add_typer(group, name=name, epilog=epilog(name))
+    for command in group.registered_commands:
+        member = command.name or getattr(command.callback, "__name__", "")
+        command.epilog = epilog(f"{name} {member}")
 
 # Typer carries its own copy of click in newer releases and imports click in older ones: the base of
 # its errors is found through one it exports.

@@ -200,8 +200,8 @@ AUTOMATIC_COVARIATES = Rule(
     "automatic-covariates",
     "the prediction of the labels uses {which}{rest}",
     "no action needed",
-    "What covariates='auto' tried and what it uses: features that lower the squared error of "
-    "labels that the prediction has not seen by more than a standard error.",
+    "The covariates that the automatic choice tried and uses: features that lower the squared "
+    "error of labels that the prediction has not seen by more than a standard error.",
     (_INFO,),
 )
 JUDGE_BIAS = Rule(

@@ -99,11 +99,11 @@ class Forest:
         return padded([v for v in shown if np.isfinite(v)])
 
     def decimals(self) -> int:
-        """Decimals of all rows: three digits of the median interval's width."""
+        """Decimals of all rows: two digits of the median width, as in tables and sentences."""
         widths = [w for row in self.rows if np.isfinite(w := row.high - row.low) and w > 0]
         if not widths:
             return 4
-        return int(np.clip(2 - np.floor(np.log10(np.median(widths))), 0, 9))
+        return int(np.clip(1 - np.floor(np.log10(np.median(widths))), 0, 9))
 
 
 @dataclass(frozen=True)
