@@ -18,8 +18,9 @@ from cje.data import Dataset
 from cje.errors import CJEError
 from cje.estimators import EstimationResult
 from cje.inference import Finding, InfluenceEstimate, Severity
-from cje.report import Forest, HistogramPart, MatrixPart, SampleTable, Section
+from cje.report import Forest, ForestRow, HistogramPart, MatrixPart, SampleTable, Section
 from cje.report.pictures import draw_forest
+from cje.results.decimals import decimals_for_widths
 from cje.results.report_answer import answer_of
 from cje.results.report_evidence import _largest
 from cje.results.report_parts import make_report
