@@ -72,7 +72,7 @@ class ScaledRows(CheckedRows):
     def _refuse_far(
         self, column: str, values: FloatArray, scale: Scale, outside: BoolArray
     ) -> None:
-        """Values far outside the scale of nearly all others are errors, and no wider scale."""
+        """Values far outside the scale of nearly all others are errors, not a wider scale."""
         count = int(outside.sum())
         wide = infer_scale(values)
         low, high = float(values.min()), float(values.max())
