@@ -1,4 +1,4 @@
-"""Text for a terminal. Names, files and servers are data: what they hold is shown, never obeyed.
+"""Text for a terminal. Names, files and servers are data: their content is shown, never executed.
 
 Every line that a command prints goes through `safe`, by way of `say` or of `console`.
 """
@@ -24,7 +24,7 @@ _ACTIVE = re.compile(
 
 
 def safe(text: object, *, lines: bool = False) -> str:
-    """`text` with everything that a terminal would obey written as a visible escape.
+    """`text` with everything that a terminal would act on written as a visible escape.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Checks at the boundary of this layer: every public function comes through here, once."""
+"""Checks at the boundary of this layer: every public function calls them once."""
 
 from __future__ import annotations
 

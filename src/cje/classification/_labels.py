@@ -37,7 +37,7 @@ _MOST_SHOWN = 20
 
 
 class TopLabels(NamedTuple):
-    """What a top-label metric sees of each row.
+    """Input of a top-label metric for each row.
 
     Attributes
     ----------
@@ -111,9 +111,9 @@ def column_labels(
 ) -> NDArray[Any]:
     """Label of each column.
 
-    `labels` says so; else the `names` of a data frame's columns do; else, if as many distinct
-    labels occur as there are columns, they are taken in sorted order; else whole numbers are
-    columns if 0 occurs among them, for counting from 1 is then ruled out.
+    From `labels`; else from the `names` of a data frame's columns; else, if as many distinct labels
+    occur as there are columns, in sorted order; else whole numbers are columns if 0 occurs among
+    them, which rules out counting from 1.
     """
     if labels is not None:
         return _given_labels(n_classes, labels, names)

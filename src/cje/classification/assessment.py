@@ -40,12 +40,12 @@ class NullReference:
     Parameters
     ----------
     mean : float
-        What such a model would score on average.
+        Mean score of such a model.
     quantile : float
-        What it would exceed with probability one minus the level.
+        Score that such a model exceeds with probability one minus the level.
     p_value : float
         Probability that it would score at least the observed value (in absolute value for
-        Spiegelhalter's z), counted with the observed one.
+        Spiegelhalter's z), the observed value counted too.
     n_draws : int
         Simulated outcomes behind these numbers.
     """
@@ -197,7 +197,7 @@ def null_reference(
     """The metric when outcomes are drawn from `y_prob`: what perfect calibration would score.
 
     Parameters as in `assess`; `value` is the observed metric. The outcomes are drawn for the rows
-    in the order of their probabilities, so that the order they come in moves nothing.
+    in the order of their probabilities, so that the order of the rows changes nothing.
     """
     entry = entry_of(metric)
     level, value = check_level(level), check_number("value", value)

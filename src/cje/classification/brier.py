@@ -111,7 +111,7 @@ def _decomposed(p: FloatArray, residual: FloatArray, w: FloatArray | None) -> Co
     recalibrated = float(np.average((fitted - y) ** 2, weights=w))
     rate = float(np.average(y, weights=w))
     uncertainty = float(np.average((y - rate) ** 2, weights=w))
-    # Both differences are non-negative; rounding must not say otherwise.
+    # Both differences are non-negative; rounding may make them negative.
     return CorpDecomposition(
         score,
         max(score - recalibrated, 0.0),
@@ -162,7 +162,7 @@ def mean_limits(
     """t limits for the mean of a loss over independent rows or clusters."""
     value = float(row_shares(len(loss), w) @ loss)
     variance, df = sum_variance(loss, w, groups)
-    # The variance of two added pseudo-rows: losses that all agree are not noiseless.
+    # The variance of two added pseudo-rows: losses that all agree still have noise.
     variance += 2.0 / (df + 1.0) ** 2
     reach = float(stdtrit(max(df, 1.0), 0.5 + level / 2.0)) * np.sqrt(variance)
     return value - reach, value + reach
@@ -206,7 +206,7 @@ def discrimination_limits(
 def _equal_mass(
     y: FloatArray, p: FloatArray, w: FloatArray | None, groups: IntArray | None
 ) -> tuple[BinSums, FloatArray]:
-    """Bins in which a function varies by less than their noise adds up to; their scores' ranges."""
+    """Bins in which a function varies by less than their summed noise; their scores' ranges."""
     n_bins = max(2, int(np.rint(_BINS_SCALE * len(p) ** 0.4)))
     bins = binner(p, n_bins, "quantile", w)(p)
     cells = cell_sums(y, p, w, bins, n_bins, groups)

@@ -1,4 +1,4 @@
-"""A whole check of a classifier from a file of its predictions: `cje classifier check`."""
+"""Complete check of a classifier from a file of its predictions: `cje classifier check`."""
 
 from __future__ import annotations
 

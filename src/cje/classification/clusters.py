@@ -19,7 +19,7 @@ from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["cluster_sums", "design_effect", "design_effects", "path_sd", "sum_variance"]
 
-# Weight, in clusters, of the pooled design effect that steadies the one of a cell.
+# Weight, in clusters, of the pooled design effect towards which that of a cell is shrunk.
 _PRIOR_CLUSTERS = 10.0
 
 
@@ -53,7 +53,7 @@ def _small_sample(n_clusters: int) -> float:
 def design_effects(
     residual: FloatArray, w: FloatArray | None, cells: IntArray, n_cells: int, groups: IntArray
 ) -> FloatArray:
-    """Design effect of each cell, at least 1, steadied by that of all cells together."""
+    """Design effect of each cell, at least 1, shrunk towards that of all cells together."""
     terms = residual if w is None else w * residual
     plain = np.bincount(cells, weights=terms**2, minlength=n_cells).astype(np.float64)
     pair, cluster = np.unique(groups * n_cells + cells, return_inverse=True)

@@ -7,10 +7,11 @@ value is :math:`\sum_b |d_b|` less the excess that noise adds on average if the 
 excess where all gaps are clear), and the influence of a row is its share of the residual times the
 derivative of that value in :math:`d_b`: the sign of the gap where all are clear.
 
-Near calibration the excess cannot be known well: it depends on the variance of the true gaps, which
-few cells estimate. The influence of a binned error is therefore enlarged, so that its variance
-holds the square of the change in excess when that variance moves by one standard error. Without
-this, intervals of top-label differences covered 66-96% at n = 500; they are now conservative.
+Near calibration the excess is estimated imprecisely: it depends on the variance of the true gaps,
+which few cells estimate. The influence of a binned error is therefore enlarged, so that its
+variance holds the square of the change in excess when that variance moves by one standard error.
+Without this, intervals of top-label differences covered 66-96% at n = 500; they are now
+conservative.
 
 Differences are paired: what two predictions of one row have in common cancels.
 

@@ -102,7 +102,7 @@ class Plan:
 def routed(
     owner: Any, w: FloatArray | None, groups: Any, fit_params: Mapping[str, Any]
 ) -> Metadata:
-    """Weights, groups and fit parameters by scikit-learn's routing, or by habit where it is off."""
+    """Weights, groups and fit parameters by scikit-learn's routing; by convention if it is off."""
     base = base_classifier(owner.estimator)
     if sklearn.get_config()["enable_metadata_routing"]:
         given = dict(fit_params)

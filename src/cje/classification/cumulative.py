@@ -188,7 +188,7 @@ def _path_null_sd(
         return _null_sd(p, w)
     order = np.argsort(p, kind="stable")
     terms = (row_shares(len(p), w) * (y - p))[order]
-    # The variance that calibration implies is a floor: clusters do not make noise vanish.
+    # The variance that calibration implies is a floor: clusters cannot lower it.
     return max(path_sd(terms, groups[order]), _null_sd(p, w))
 
 
@@ -232,7 +232,7 @@ def _path_limits(
     """
     share = row_shares(len(p), w)
     squares = float(share @ share)
-    # The variance of two added pseudo-rows: outcomes that all agree are not noiseless.
+    # The variance of two added pseudo-rows: outcomes that all agree still have noise.
     sd = float(np.sqrt((share**2) @ (y - p) ** 2 + 2.0 * squares**2))
     if groups is not None:
         order = np.argsort(p, kind="stable")

@@ -1,7 +1,7 @@
 r"""An upper limit for a sum of absolute gaps that are not more even than two patterns.
 
-Noise adds the more to :math:`T = \sum_b |d_b|`, the less clear the gaps are, so that the largest
-target with a given :math:`E\,T` spreads evenly over the cells. Without any restriction that is
+Noise adds more to :math:`T = \sum_b |d_b|` where the gaps are less clear, so the largest target
+with a given :math:`E\,T` spreads evenly over the cells. Without any restriction that is
 :math:`|D_b| \propto s_b`: a gap which grows as a cell gets smaller, with a sign of its own in every
 cell. The limit here allows two patterns: gaps of one size in every cell, and gaps of the size of
 the outcome's standard deviation :math:`\sqrt{\pi_b(1-\pi_b)}` (what a wrong slope makes of scores
@@ -66,7 +66,7 @@ def even_gap_limit(
         return target + float(noise @ above), float(np.sqrt(variance))
 
     mean, sd = moments(0.0, share)
-    # A value smaller than a calibrated model's noise says nothing more than that noise does.
+    # A value smaller than a calibrated model's noise has no more information than that noise.
     total = max(float(np.abs(share * cells.gap).sum()), mean - sd)
 
     def shortfall(target: float, pattern: FloatArray) -> float:

@@ -12,15 +12,15 @@ reject, in closed form. With :math:`h(\delta) = E|N(\delta, 1)|` and :math:`e(\d
 centre by :math:`z\sigma` with probability at most :math:`\Phi(-z)`. Among all :math:`D` with
 :math:`E_D T \le c = T + z\sigma`, the largest :math:`\theta` has :math:`D_b = \delta s_b` for one
 :math:`\delta` (the mean is convex in :math:`D`), which gives :math:`S\,h^{-1}(c / S)` with
-:math:`S = \sum s_b`. Here the :math:`s_b` must not be too large, or noise would be blamed for what
-is miscalibration. And by Cauchy and Schwarz :math:`\theta^2 \le S \sum D_b^2/s_b`, a sum of squares
-whose noise can be subtracted (`squares`): the shorter one near zero with many terms. Both limits
-have the full error rate: where both are close to the target they move together. `even_gaps` has a
-third, for sums over cells, that is shorter still.
+:math:`S = \sum s_b`. Here the :math:`s_b` must not be too large, or miscalibration would be taken
+for noise. And by Cauchy and Schwarz :math:`\theta^2 \le S \sum D_b^2/s_b`, a sum of squares whose
+noise can be subtracted (`squares`): the shorter one near zero with many terms. Both limits have the
+full error rate: where both are close to the target they move together. `even_gaps` has a third, for
+sums over cells, that is shorter still.
 
 *Lower.* The greatest of two limits. (1) :math:`E_D T \le \theta + \sum_b s_b\, e(D_b/s_b)`. A
 simultaneous box, at a fifth of the error rate, bounds each :math:`|D_b|` from below and so its
-excess from above; terms whose gap is beyond doubt cost nothing. :math:`\theta_0` is rejected if
+excess from above; terms with a clear gap add no width. :math:`\theta_0` is rejected if
 :math:`T` exceeds this mean by the quantile of its noise, whose variance is at most
 :math:`(1 - 2/\pi)\sum s_b^2` plus a term that grows with :math:`\theta_0`; at zero the quantile is
 that of a sum of half-normals. (2) For an odd function :math:`g` with :math:`|g| \le 1`, Stein's
@@ -107,9 +107,9 @@ class Dependence(NamedTuple):
     Attributes
     ----------
     signed : float
-        Of the sum of the terms with the signs they have.
+        For the sum of the terms with their signs.
     squared : float
-        Of the sum of squares at zero.
+        For the sum of squares at zero.
     """
 
     signed: float
@@ -117,14 +117,14 @@ class Dependence(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """What is known of the noise in a sum of absolute values.
+    """Bounds on the noise in a sum of absolute values.
 
     Attributes
     ----------
     se : array (C,)
-        Standard error of each term, rather too large than too small: for what noise may do.
+        Standard error of each term, biased upwards: for bounds on what noise can add.
     least_se : array (C,)
-        The same, rather too small: for what noise must have done.
+        The same, biased downwards: for bounds on what noise must have added.
     floor : array (C,)
         Lower bound on each term's target, jointly valid at the box's share of the error rate.
     variance : float

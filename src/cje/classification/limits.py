@@ -83,7 +83,7 @@ def ece_limits(rows: Rows, level: float, n_bins: int = 15, strategy: str = "unif
 
 
 def mce(rows: Rows, level: float, n_bins: int = 15, strategy: str = "uniform") -> Limits:
-    """Below, some bin must have its gap: simultaneous limits. Above, one bin has it: pointwise."""
+    """Limits for the MCE: simultaneous below (any bin may have it), pointwise above (one has)."""
     cells = _binary_cells(rows, n_bins, strategy)
     error = (1.0 - level) / 2.0
     low, high = simultaneous_limits(cells, error / 2.0)

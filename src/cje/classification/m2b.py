@@ -145,8 +145,8 @@ def lead_top(
     """As `replace_top`, with the top label in the lead; and where its confidence had to be raised.
 
     A runner-up that would overtake is held just below the top and its excess goes to the others in
-    proportion. A confidence below 1/K cannot lead: the label then has a hair more than 1/K, the
-    others share the rest evenly.
+    proportion. A confidence below 1/K cannot lead: the label then has slightly more than 1/K, and
+    the others share the rest evenly.
     """
     out = replace_top(p, labels, calibrated)
     rows, k = np.arange(len(p)), p.shape[1]
@@ -202,7 +202,7 @@ def apply_class_wise(
 ) -> FloatArray:
     """Calibrated columns, divided by their row's sum unless `normalise` is off.
 
-    Where every map says zero, the classifier's own distribution is all that is known.
+    Where every map gives zero, the classifier's own distribution is used.
     """
     out = np.column_stack(
         [apply_calibrator(fitted, np.ascontiguousarray(p[:, k])) for k, fitted in enumerate(maps)]

@@ -3,7 +3,7 @@
 Independent rows: outcomes are drawn from the predicted probabilities. Clusters: how outcomes depend
 within a cluster is not known, so the observed residuals are kept and every cluster's are given one
 random sign, which leaves their mean zero and their dependence as it is (a wild bootstrap). Both
-come down to new residuals, of which every metric here is a function.
+give new residuals, of which every metric here is a function.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Reduce = Callable[[FloatArray, FloatArray], float]
 
 
 def _order(rows: Rows) -> IntArray:
-    """The rows sorted by all that a metric sees of them but the outcome: equal rows are alike."""
+    """The rows sorted by every input of a metric except the outcome."""
     if rows.p.ndim == 1:
         keys: list[FloatArray] = [rows.p]
     else:  # one number per distribution; different ones do not share it

@@ -1,4 +1,4 @@
-"""What is known of each metric: the rows it needs, its limits, its null draws, its influence."""
+"""Each metric's entry: the rows it needs, its limits, its null draws, its influence."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Entry:
     draws : function (rows, n_draws, rng, **options) -> array
         Values of a perfectly calibrated model.
     method : str
-        How the limits are found.
+        Method of the limits.
     value : function (rows, **options) -> float
     two_sided : bool
-        Both signs speak against calibration.
+        Both signs are evidence against calibration.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""What a metric sees of the data: scores, outcomes, weights and clusters, checked once."""
+"""Input of a metric: scores, outcomes, weights and clusters, checked once."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def smooth_ece_limits(
     effect = mean_design_effect(y, p, w, groups)
     rows = 1.0 / float(share @ share) / effect
     least = effect * share**2 * (y - p) ** 2
-    # The variance of two added pseudo-rows: outcomes that all agree are not noiseless.
+    # The variance of two added pseudo-rows: outcomes that all agree still have noise.
     variance = least + effect * share**2 * (2.0 / rows)
     total = float(variance.sum())
     error_at = _standard_error(p, variance, least)

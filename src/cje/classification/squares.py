@@ -5,9 +5,9 @@ and the target :math:`Q = \sum_b v_b D_b^2`. It has no bias, and with :math:`a_b
 
 .. math:: \operatorname{Var}(\hat Q) = 2 \sum_b a_b^2 + 4 \sum_b a_b v_b D_b^2 .
 
-Away from zero the second part rules and :math:`\hat Q` is close to normal; at zero it is a weighted
-chi-square, whose quantiles are a gamma's of its first three moments. The limits invert the tests of
-each :math:`Q`, the slope of the variance taken from the data and never below that at zero.
+Away from zero the second part dominates and :math:`\hat Q` is close to normal; at zero it is a
+weighted chi-square, whose quantiles are a gamma's of its first three moments. The limits invert the
+tests of each :math:`Q`, the slope of the variance taken from the data and never below that at zero.
 
 References
 ----------
@@ -48,10 +48,10 @@ def squares_limits(
 ) -> tuple[float, float]:
     """Lower and upper limit for ``sum v * D**2``, `error` outside on each side.
 
-    `s` is rather too large than too small, for what noise may do; `least`, the same rather too
-    small, is what the upper limit subtracts. `dependence` multiplies the variance at zero: the
-    squared Frobenius norm of the covariance of the terms over that of its diagonal.
-    `extra_variance` is that of the weights `v` themselves.
+    `s` is biased upwards, to bound what noise can add; `least`, biased downwards, is what the upper
+    limit subtracts. `dependence` multiplies the variance at zero: the squared Frobenius norm of the
+    covariance of the terms over that of its diagonal. `extra_variance` is that of the weights `v`
+    themselves.
     """
     noise = v * s**2
     estimate = float((v * d**2 - noise).sum())

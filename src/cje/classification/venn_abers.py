@@ -1,6 +1,6 @@
 r"""Venn-Abers calibration: two isotonic fits for each score, one with it added as 0, one as 1.
 
-Adding one row to the calibration data at score :math:`s` and fitting again would cost a fit a
+Adding one row to the calibration data at score :math:`s` and fitting again would cost one fit per
 prediction. The fitted value at the added row is the slope of a bridge between two convex minorants
 of the cumulative-sum diagram, and one sweep of a stack finds it for every position (Vovk, Petej and
 Fedorova 2015): fitting costs one sort and one pass over the distinct scores.

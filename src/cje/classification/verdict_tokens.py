@@ -3,7 +3,7 @@ r"""From a judge's token log-probs, as a server sends them, to a distribution ov
 A server lists the log-probs of the k likeliest tokens only. Tokens that spell one verdict ("good",
 " Good") are added up; tokens that spell none are left out; a verdict that is not listed has at most
 the probability of the least likely listed token, and at most an even share of the mass that is
-missing from the list. It is given the smaller of the two, so that no verdict is impossible merely
+missing from the list. It is given the smaller of the two, so that no verdict has probability 0 only
 because the list was short. The row is then divided by its sum.
 """
 

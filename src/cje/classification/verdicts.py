@@ -51,8 +51,8 @@ class VerdictCalibrator:
     Notes
     -----
     With calibrated probabilities :math:`q_k` and values :math:`v_k` the score has mean
-    :math:`\sum q_k v_k` and variance :math:`\sum q_k v_k^2 - (\sum q_k v_k)^2`: the spread of
-    verdicts that the judge itself leaves open, which downstream intervals can carry.
+    :math:`\sum q_k v_k` and variance :math:`\sum q_k v_k^2 - (\sum q_k v_k)^2`: the judge's own
+    uncertainty about the verdict, which later intervals can include.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def float_column(name: str, values: ArrayLike, n: int) -> FloatArray:
     array = float_array(name, values)
     column = frozen(array, np.float64)
     _check_length(name, column, n)
-    # one sum sees any infinity or NaN without an n-long mask; only then look closer
+    # the sum detects any infinity or NaN without an n-long mask; only then look closer
     if column.size and not np.isfinite(column.sum()):
         bad = np.isinf(column)
         if bad.any():

@@ -23,12 +23,12 @@ from cje.errors import CJEError
 from cje.hints import by_interface, option_hint
 from cje.kernels.arrays import FloatArray, IntArray
 
-__all__ = ["Assembly", "LongLabels", "Wishes"]
+__all__ = ["Assembly", "LongLabels", "ValueOptions"]
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the caller of `read` asked for, as far as values go."""
+class ValueOptions:
+    """Options of `read` that concern values."""
 
     judge_scale: Scale | None = None
     oracle_scale: Scale | None = None
@@ -42,27 +42,27 @@ class Wishes:
 class Assembly(ScaledRows):
     """Checked rows on their scales, gathered to the columns of a `Dataset`."""
 
-    def dataset(self, wishes: Wishes) -> Dataset:
+    def dataset(self, options: ValueOptions) -> Dataset:
         """Check everything, map to [0, 1], and build the data set."""
         if not self.frame.height:
             raise CJEError("there are no rows", hint="; ".join(self.bad.notes()) or None)
         self._check_names()
         self._gather_rows_of_raters()
-        self._check_finite(wishes.require)
+        self._check_finite(options.require)
         self._gather_raters()
         judges = [name for name, _ in self._family("judge")]
         if judges:
-            judge_scale = self._gather_judges(judges, wishes)
+            judge_scale = self._gather_judges(judges, options)
         else:
-            judge_scale = self._scale("judge_score", wishes.judge_scale)
-            self._check_one_scale("judge_score", judge_scale, wishes.judge_scale)
-        oracle_scale = self._scale("oracle_label", wishes.oracle_scale)
-        self._check_one_scale("oracle_label", oracle_scale, wishes.oracle_scale)
+            judge_scale = self._scale("judge_score", options.judge_scale)
+            self._check_one_scale("judge_score", judge_scale, options.judge_scale)
+        oracle_scale = self._scale("oracle_label", options.oracle_scale)
+        self._check_one_scale("oracle_label", oracle_scale, options.oracle_scale)
         self._check_ranges(judge_scale)
-        self._check_target_list(wishes.target_policies)
-        prompt, policy, draws = self._identify(wishes.number_repeats)
-        self._check_policies(policy, wishes.min_rows)
-        logprobs, targets = self._targets(wishes.target_policies)
+        self._check_target_list(options.target_policies)
+        prompt, policy, draws = self._identify(options.number_repeats)
+        self._check_policies(policy, options.min_rows)
+        logprobs, targets = self._targets(options.target_policies)
         variance = self._number("judge_variance")
         skipped = {"rows": self.bad.n_skipped, "labels": self.bad.lost_labels}
         return Dataset.from_arrays(
@@ -168,7 +168,7 @@ class Assembly(ScaledRows):
         return {name: self.frame_number(found[name]) for name in order}, order
 
     def _check_target_list(self, names: Sequence[str] | None) -> None:
-        """Every row must list one finite log-probability a target policy."""
+        """Every row must list one finite log-probability per target policy."""
         if "target_list" not in self.frame.columns:
             return
         lengths = self.frame["target_list"].list.len()
@@ -199,12 +199,12 @@ class Assembly(ScaledRows):
 
     # ---- judges ----------------------------------------------------------------------------------
 
-    def _gather_judges(self, judges: Sequence[str], wishes: Wishes) -> Scale:
+    def _gather_judges(self, judges: Sequence[str], options: ValueOptions) -> Scale:
         """Several judges' columns as their mean and a covariate each; returns the mean's scale."""
         scales = []
         for column in (f"{JUDGE}{name}" for name in judges):
-            scales.append(self._scale(column, wishes.judge_scale))
-            self._check_one_scale(column, scales[-1], wishes.judge_scale)
+            scales.append(self._scale(column, options.judge_scale))
+            self._check_one_scale(column, scales[-1], options.judge_scale)
         scores = [self.frame_number(f"{JUDGE}{name}") for name in judges]
         mean, scale, single = mean_of_judges(scores, scales)
         gaps = int(sum(np.isnan(x[~np.isnan(mean)]).sum() for x in scores))
@@ -214,7 +214,7 @@ class Assembly(ScaledRows):
             "the calibration together"
             + (f"; {gaps} missing scores taken as the mean of the row's others" if gaps else "")
         )
-        if "judge_score" in wishes.require and np.isnan(mean).any():
+        if "judge_score" in options.require and np.isnan(mean).any():
             skip = option_hint("skip_bad_rows", True)
             self.refuse(
                 np.isnan(mean), "judge_score", "is missing: no judge has scored the row",

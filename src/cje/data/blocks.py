@@ -1,7 +1,7 @@
 """A file of lines in blocks of whole lines, worked on by a few threads at a time.
 
-Memory stays at a few blocks whatever the size of the file, and what is done to a block finds its
-bytes in the processor's cache.
+Memory stays at a few blocks whatever the size of the file, and a block is processed while its bytes
+are in the processor's cache.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rows of all sources, and the checks of each value that need no scale.
 
-Bad rows raise; with skipping on they leave and are counted.
+Bad rows raise an error; with skipping on they are removed and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["LOGPROB_SLACK", "CheckedRows", "LongLabels"]
 
-LOGPROB_SLACK = 1e-6  # sums of rounded token log-probabilities may end a hair above zero
+LOGPROB_SLACK = 1e-6  # sums of rounded token log-probabilities may end slightly above zero
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LongLabels:
 
 @dataclass
 class CheckedRows:
-    """The rows of all sources while they are checked; bad rows raise, or leave and are counted."""
+    """The rows of all sources during the checks; bad rows raise, or are removed and counted."""
 
     frame: pl.DataFrame
     policy: Codes | None  # None where the frame has a policy column
@@ -60,7 +60,7 @@ class CheckedRows:
     # ---- bad rows --------------------------------------------------------------------------------
 
     def drop(self, wrong: BoolArray) -> None:
-        """Remove rows (already reported to `bad`) from everything row-long."""
+        """Remove rows (already reported to `bad`) from every column."""
         keep = ~wrong
         self.frame = self.frame.filter(pl.Series(keep))
         if self.policy is not None:
@@ -178,7 +178,7 @@ class CheckedRows:
                 where=self.origin.name(row),
                 value=policy.names[code],
                 hint="one row has no standard error: add rows, or remove the policy"
-                + by_interface("; min_rows=1 reads it all the same", ""),
+                + by_interface("; min_rows=1 reads it anyway", ""),
             )
 
     # ---- columns ---------------------------------------------------------------------------------

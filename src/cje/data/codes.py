@@ -181,12 +181,12 @@ class Codes:
     def from_series(cls, series: pl.Series) -> Codes:
         """Codes from a polars column of text without nulls; no Python strings are made.
 
-        Evaluations are usually sorted by policy or by prompt. Where values come in runs, one
-        value a run is hashed; where they repeat with a period (the same prompts for every
-        policy), one period is. Both are found by comparing neighbours, far cheaper than hashing.
+        Evaluations are usually sorted by policy or by prompt. Where values come in runs, one value
+        per run is hashed; where they repeat with a period (the same prompts for every policy), only
+        one period is hashed. Both are found by comparing neighbours, far cheaper than hashing.
         """
         codes, vocabulary = _encode_ordered(series)
-        codes.setflags(write=False)  # ours alone: spares the copy of a caller's array
+        codes.setflags(write=False)  # not a caller's array: needs no copy
         return cls(codes, vocabulary)
 
     @property
@@ -249,7 +249,7 @@ class Codes:
         return Codes(np.concatenate(parts), tuple(table))
 
     def decode(self) -> list[str]:
-        """One Python string a row."""
+        """One Python string per row."""
         names = self.names
         return [names[code] for code in self.codes.tolist()]
 

@@ -50,7 +50,7 @@ PLAIN: Mapping[str, tuple[float, float, str]] = {
     "label_propensity": (
         np.nextafter(0.0, 1.0),
         1.0,
-        "a row that could not be labelled at all has no place in a labelled sample",
+        "leave out rows that could not be labelled: they are not part of the labelled sample",
     ),
     "base_policy_logprob": (-np.inf, np.inf, ""),
 }
@@ -69,7 +69,7 @@ def plain_column(name: str, values: ArrayLike | None, n: int) -> FloatArray | No
 def _check_range(name: str, column: FloatArray, low: float, high: float, hint: str) -> None:
     if not column.size:
         return
-    complete = name == "rewards"  # the others may be missing: fmin and fmax pass over NaN
+    complete = name == "rewards"  # the others may be missing: fmin and fmax ignore NaN
     least, most = (np.minimum, np.maximum) if complete else (np.fmin, np.fmax)
     bottom, top = least.reduce(column), most.reduce(column)
     if bottom < low or top > high or (complete and np.isnan(bottom)):
@@ -97,7 +97,7 @@ def policy_codes(policy: str | Codes | Sequence[str] | NDArray[Any], n: int) -> 
 def cluster_codes(
     given: Codes | Sequence[Any] | NDArray[Any] | None, prompt: Codes
 ) -> Codes | None:
-    """What contains the prompts; clusters with a prompt in common are one, by the first's name."""
+    """The cluster of each row; clusters that share a prompt are merged under the first name."""
     if given is None:
         return None
     codes = Codes.encode(given)
@@ -183,7 +183,7 @@ def repeated_rows(policy: Codes, prompt: Codes, draws: IntArray | None) -> IntAr
 
 def _all_distinct(key: IntArray, size: int) -> bool:
     """Whether no value of `key` (in 0 .. size-1) occurs twice."""
-    if size <= 16 * len(key) + 1024:  # a byte a cell costs less than a sort
+    if size <= 16 * len(key) + 1024:  # one byte per cell costs less than a sort
         seen = np.zeros(size, dtype=np.bool_)
         seen[key] = True
         return int(np.count_nonzero(seen)) == len(key)

@@ -23,7 +23,7 @@ _HEAD = 20
 
 
 def is_pairwise(opened: Opened, fields: Mapping[str, Any] | None = None) -> bool:
-    """Whether every table compares two responses per row, told from the names of its columns."""
+    """Whether every table compares two responses per row, by the names of its columns."""
     return all(looks_pairwise(_columns(source.table), fields) for source in opened.sources)
 
 
@@ -52,7 +52,7 @@ def read_comparisons(
     Recognised: ``model_a, model_b, winner`` and their relatives (``generator_1, generator_2,
     preference``), with verdicts of people, of a judge, or of both in one row; the layouts of the
     Arena (votes and one-hot), MT-bench (human judgements, GPT-4 pairs in both orders) and
-    AlpacaEval. ``dataset.metadata["reading"]`` says what was taken for what.
+    AlpacaEval. ``dataset.metadata["reading"]`` says how each column was read.
 
     Parameters
     ----------

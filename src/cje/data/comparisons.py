@@ -42,7 +42,7 @@ class Comparisons:
         Whether the two stood side by side in this order. False where the verdict does not come from
         a presentation (two scores given apart, say): it has no position bias.
     item : int array
-        Tells several comparisons of one pair on one prompt apart (draws, turns).
+        Distinguishes several comparisons of one pair on one prompt (draws, turns).
     label_propensity : float array, optional
         Known probability with which the comparison was chosen for a human verdict.
     covariates : mapping name -> float array
@@ -106,7 +106,7 @@ class Comparisons:
             row = int(np.argmax(same))
             raise CJEError(
                 "a policy is compared with itself", where=f"row {row}", value=a.name_at(row),
-                hint="remove such rows: they say nothing about a difference",
+                hint="remove such rows: they contain no information on a difference",
             )  # fmt: skip
         return cls(
             prompts,

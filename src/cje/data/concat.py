@@ -136,7 +136,7 @@ def _concat_clusters(parts: Sequence[Dataset]) -> Codes | None:
 
 def _concat_text(columns: Sequence[Strings | None]) -> Strings | None:
     kept = [column for column in columns if column is not None]
-    # text is for looking at: kept only where every part has it
+    # text is only displayed: kept only where every part has it
     return kept[0].concat(*kept[1:]) if kept and len(kept) == len(columns) else None
 
 

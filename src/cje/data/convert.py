@@ -26,7 +26,8 @@ __all__ = [
     "path_expression",
 ]
 
-# What polars raises on a broken file; a panic inside it is no Exception but must be one here.
+# What polars raises on a broken file; a panic inside it is not an Exception, but is reported as one
+# here.
 POLARS_FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 CANONICAL_TYPES: Mapping[str, pl.DataType] = {

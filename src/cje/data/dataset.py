@@ -201,7 +201,7 @@ class Dataset:
 
     @property
     def units(self) -> Codes:
-        """What is independent of each other: the cluster where there is one, else the prompt."""
+        """The independent units: clusters where there are any, else prompts."""
         return self.prompt_id if self.cluster is None else self.cluster
 
     @property
@@ -300,7 +300,7 @@ class Dataset:
         """A copy with entries added to `metadata`; columns are shared."""
         return replace(self, metadata=MappingProxyType({**self.metadata, **entries}))
 
-    # ---- comparison and words ----------------------------------------------------------------
+    # ---- comparison and text -----------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         """Same rows, columns and scales; `metadata` (where they came from) does not count."""

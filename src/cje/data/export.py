@@ -16,7 +16,7 @@ __all__ = ["canonical_table", "write_table"]
 
 
 def canonical_table(data: Dataset) -> pl.DataFrame:
-    """Columns by the names that `cje.data.read` takes without being asked; missing values are null.
+    """Columns by the names that `cje.data.read` recognises; missing values are null.
 
     A label is the mean over its raters; ``rater:NAME`` columns are not kept apart.
     """

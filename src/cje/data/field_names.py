@@ -67,8 +67,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "rater": ("annotator", "annotator_id", "rater_id", "worker_id", "reviewer", "labeler"),
 }  # fmt: skip
 
-# Columns that may hold several prompts of one origin. They are not used unasked: the direct
-# estimator tests whether labels err alike within them.
+# Columns that may hold several prompts of one origin. They are used on request only: the direct
+# estimator tests whether label errors are correlated within them.
 _LIKELY_CLUSTERS = frozenset(
     name
     for stem in ("conversation", "session", "thread", "dialog", "dialogue", "chat", "user",

@@ -11,7 +11,7 @@ __all__ = ["Plan", "Request"]
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller of `read` asked for, as far as columns go."""
+    """Options of `read` that concern columns."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     covariates: Collection[str] = ()

@@ -33,7 +33,7 @@ __all__ = [
     "resolve",
 ]
 
-# Nested objects under which a mere synonym is believed; elsewhere only the role's own name is.
+# Nested objects under which a synonym is accepted; elsewhere only the role's own name is.
 _PARENTS = {"metadata", "meta", "scores", "labels", "annotations", "extra", "info", "feedback"}
 
 # ... and there these words may mean anything: an item's own answer, a model's setting.
@@ -56,7 +56,7 @@ _GIVERS = {"judge_score": "judge", "oracle_label": "rater"}
 
 _ROW_IDS = ("id", "uid", "custom_id", "example_id", "sample_id")
 
-# Two plausible columns for one of these is a question for the user, not a guess.
+# Where two columns are plausible for one of these, the user is asked: no guess is made.
 _NEVER_GUESS = ("judge_score", "oracle_label")
 
 
@@ -303,7 +303,7 @@ class _Resolver:
             return None
         if depth and name in _PLAIN_WORDS and normalised(parts[0]) in _ABOUT_THE_ROW:
             return None
-        # a synonym is believed only where the values fit; the role's own name always
+        # a synonym is accepted only where the values fit; the role's own name always
         kind = kind_of(role)
         if kind == "number" and leaf.kinds and leaf.only("text", "list", "struct"):
             lists = role in _FAMILIES and not leaf.only("text")

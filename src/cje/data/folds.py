@@ -105,7 +105,7 @@ def get_content_folds(
     *,
     scatter_equal: bool = True,
 ) -> NDArray[np.int64]:
-    """Fold of every row of plain arrays, from what the row holds: the rows' order has no say.
+    """Fold of every row of plain arrays, from what the row holds, whatever the order of the rows.
 
     Rows that are equal in every column are numbered, so that they scatter over
     the folds like any other rows.
@@ -147,7 +147,7 @@ def _columns(given: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
     except TypeError as error:
         raise CJEError("columns must be a list of arrays", value=given) from error
     if not columns:
-        raise CJEError("at least one column is needed: there is nothing to tell rows apart")
+        raise CJEError("at least one column is needed: there is nothing to distinguish rows by")
     shapes = [column.shape for column in columns]
     if len(shapes[0]) != 1 or len(set(shapes)) != 1:
         raise CJEError("columns must be one-dimensional and of one length", value=shapes)

@@ -50,7 +50,7 @@ _VALUE = frozenset(
     {"score", "scores", "rating", "grade", "points", "point", "stars", "verdict", "quality", "eval",
      "likert", "mark", "marks", "metric"}
 )  # fmt: skip
-# A column with one of these words is about a score, and not one.
+# A column with one of these words describes a score and is not a score.
 _ABOUT = frozenset(
     {"id", "ids", "uuid", "name", "email", "model", "version", "prompt", "question", "input",
      "response", "output", "answer", "completion", "text", "comment", "comments", "reason",
@@ -112,7 +112,7 @@ def is_judge(word: str) -> bool:
 
 
 def of_the_same_criterion(columns: Sequence[Leaf], other: str) -> list[Leaf]:
-    """The columns that say of the same thing (helpfulness, ...) as another column."""
+    """The columns on the same criterion (helpfulness, ...) as another column."""
     criteria = _CRITERIA & set(words_of(other))
     return [leaf for leaf in columns if criteria and criteria <= set(words_of(leaf.display))]
 
@@ -163,7 +163,7 @@ def _are_numbers(texts: Mapping[str, int]) -> bool:
 
 
 def distinct_parts(names: Sequence[str]) -> list[str]:
-    """What tells names apart: without the words that all of them begin or end with.
+    """The parts that distinguish names: without the words that all of them begin or end with.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What polars' JSON reader settles in silence, found in the text itself.
+"""Find in a text what polars' JSON reader would decide silently.
 
 polars takes the first of two equal keys (Python the last), turns numbers into text where a column
 has both, and reads half of a surrogate pair as a zero byte. A block of lines for which

@@ -1,6 +1,6 @@
 """JSON Lines: polars where the file is sound, line by line where it is not.
 
-Every row decides which fields there are, and of which types: a label may start anywhere.
+All rows are surveyed for fields and types: the first label may be on any row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _utf8_hint() -> str:
 
 
 class _NeedsCare(Exception):
-    """The fast reader would settle something in silence: read line by line."""
+    """The fast reader would decide something silently: read line by line."""
 
 
 class JsonlTable:
@@ -159,7 +159,7 @@ class JsonlTable:
 
 
 class _BlockReader:
-    """Reads the columns of a plan from one block, or raises where that takes more care."""
+    """Reads the columns of a plan from one block, or raises where it takes the careful path."""
 
     def __init__(self, plan: Plan, types: Mapping[tuple[str, ...], pl.DataType]) -> None:
         self._select = [path_expression(p).alias(column) for column, p in plan.columns.items()]

@@ -1,7 +1,7 @@
 """Several judges of one response: their mean is the score, and each is kept on its own.
 
-The calibration gets the mean and the single judges (as covariates), so that it weighs them as the
-labels say; see `cje.analysis.judge_report` for how good each one is alone.
+The calibration gets the mean and the single judges (as covariates), so that the labels decide how
+each is weighted; see `cje.analysis.judge_report` for how good each one is alone.
 """
 
 from __future__ import annotations

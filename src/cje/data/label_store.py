@@ -95,7 +95,7 @@ def read_label_store(path: str | Path) -> StoredLabels:
 def attach_labels(data: Dataset, stored: StoredLabels, where: str = "the labels file") -> Dataset:
     """`data` with the stored labels, every rater's, and each row's labelling probability.
 
-    Labels the data had before are set aside: how they were chosen is not known to this design.
+    Existing labels of the data are set aside: the design does not know how they were chosen.
 
     Raises
     ------

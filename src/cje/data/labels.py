@@ -75,7 +75,7 @@ def join_labels(
     renamed: Mapping[str, str],
     label_map: Mapping[str, float | None],
 ) -> None:
-    """Put the labels of `table` on the rows of `assembly`, and report how many landed.
+    """Put the labels of `table` on the rows of `assembly`, and report how many were matched.
 
     Refuses a key that fits several rows of the data, two labels for one key (unless a rater
     column tells them apart), and labels that contradict those already there.

@@ -40,7 +40,7 @@ class Leaf:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The path with a flattened column name (`metadata.oracle_label`) taken apart."""
+        """The path with a flattened column name (`metadata.oracle_label`) split."""
         return tuple(self.path[0].split(".")) if len(self.path) == 1 else self.path
 
     @property
@@ -68,7 +68,7 @@ def normalised(name: str) -> str:
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name, numbers at the end of a word apart.
+    """The words of a name, with numbers at the end of a word split off.
 
     Examples
     --------

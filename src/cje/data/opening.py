@@ -1,4 +1,4 @@
-"""Opening a file: once, by descriptor, with an error that a person can act on.
+"""Open a file once, by descriptor; errors say what to do.
 
 No path is handed to a library that interprets it: polars expands ``*``, ``?`` and ``[...]`` in a
 path and would read the neighbours of ``m[1].csv``; an opened file is one file.

@@ -210,7 +210,7 @@ class _Finder:
     def _who_decided(
         self, plain: str, names: set[str], found: Mapping[str, Paths], human: bool
     ) -> str:
-        """Whose verdict a column is whose name does not say; empty where both are known."""
+        """Whose verdict an ambiguous column holds; empty where the names of the columns say it."""
         if found["human"]:
             return "" if found["judge"] else "judge"
         if found["judge"] or human or self._is_arena(names) or self._who_column():
@@ -258,7 +258,7 @@ class _Finder:
                         found.setdefault(base, (path, numeric[other]))
         return found
 
-    # ---- words ------------------------------------------------------------------------------
+    # ---- notes ------------------------------------------------------------------------------
 
     def _say(self, layout: PairLayout) -> None:
         if layout.first is None:

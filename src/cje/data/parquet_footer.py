@@ -152,7 +152,7 @@ class _Compact:
 
 
 def _available_memory() -> int:
-    """Bytes of memory that can be had now; without an answer, a bound that spares large files."""
+    """Bytes of available memory; all memory, or 64 GB, where the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:

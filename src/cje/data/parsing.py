@@ -1,4 +1,4 @@
-"""JSON and CSV text, parsed strictly: what a parser would settle in silence is an error.
+"""JSON and CSV text, parsed strictly: what a parser would decide silently is an error.
 
 A key that occurs twice in one object means one value to one parser and another to the next; a
 CSV line with too few or too many cells puts values under the wrong names.

@@ -108,7 +108,7 @@ class BadRows:
     ) -> bool:
         """With skipping on, an unreadable label leaves its row unlabelled; counted on its own.
 
-        Where no label is `readable` there is nothing to go on with.
+        Where no label is `readable`, the first is an error.
         """
         if not (self.skip and is_label(column) and wrong.any() and readable):
             return False

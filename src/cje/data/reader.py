@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from cje.data.assemble import Assembly, Wishes
+from cje.data.assemble import Assembly, ValueOptions
 from cje.data.codes import Codes
 from cje.data.csv_table import CsvTable
 from cje.data.dataset import Dataset
@@ -56,7 +56,7 @@ def read(
 ) -> Dataset:
     """Read an evaluation into a `Dataset`.
 
-    What was recognised and assumed is listed, in words, in ``dataset.metadata["reading"]``.
+    What was recognised and assumed is listed in ``dataset.metadata["reading"]``.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def read(
     fields : mapping, optional
         Column of the data set -> column of the file, where names differ; nested fields with dots
         (``"metadata.oracle_label"``). None switches a recognised column off. `oracle_label` takes
-        a list of columns, one a rater; `target_policy_logprobs` a mapping policy -> column.
+        a list of columns, one per rater; `target_policy_logprobs` a mapping policy -> column.
     policy : str, optional
         The policy of all rows; by default a policy column, else the file's name.
     labels, on : optional
@@ -124,7 +124,7 @@ def read(
     )
     versions = None if wide is None else _version_names(wide)
     sources = [part for s in sources for part in spread(s, request, versions, _peek_into(s.table))]
-    wishes = Wishes(
+    options = ValueOptions(
         judge_scale=None if judge_scale is None else Scale.parse(judge_scale),
         oracle_scale=None if oracle_scale is None else Scale.parse(oracle_scale),
         target_policies=target_policies,
@@ -138,7 +138,7 @@ def read(
     else:
         assembly = _assemble_with_labels(sources, request, bad, labels, on, fields)
     assembly.notes[:0] = notes
-    return assembly.dataset(wishes)
+    return assembly.dataset(options)
 
 
 def _version_names(wide: str | Sequence[str]) -> list[str]:

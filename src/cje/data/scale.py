@@ -126,8 +126,8 @@ _USUAL = (
 def infer_scale(values: FloatArray) -> tuple[Scale, str] | None:
     """The usual range that holds all finite `values`, and the reason; None where none fits.
 
-    A wrong guess moves no estimate: the map is linear and undone on the way out. It can move the
-    logical bounds of an interval, which is why the guess is always reported.
+    A wrong guess does not change an estimate: the map is linear and inverted on output. It can
+    change the logical bounds of an interval, so the guess is always reported.
     """
     finite = values if np.isfinite(values.sum()) else values[np.isfinite(values)]
     if finite.size == 0:
@@ -139,7 +139,7 @@ def infer_scale(values: FloatArray) -> tuple[Scale, str] | None:
         if not (scale.low <= low and high <= scale.high):
             continue
         if only_whole:
-            if whole is None:  # computed only where it matters: 0-1 data never pay for it
+            if whole is None:  # computed only where it matters, never for data on 0-1
                 whole = bool((finite == np.round(finite)).all())
             if not whole:
                 continue

@@ -73,7 +73,7 @@ class ScaledRows(CheckedRows):
     def _refuse_far(
         self, column: str, values: FloatArray, scale: Scale, outside: BoolArray
     ) -> None:
-        """Values far outside the scale of nearly all others are errors, and no wider scale."""
+        """Values far outside the scale of nearly all others are errors, not a wider scale."""
         counts = self._counts_on(column)
         others = int((~outside).sum() if counts is None else counts[~outside].sum())
         wide = infer_scale(values)

@@ -87,7 +87,7 @@ def file_format(path: Path) -> str:
 
 
 def check_content(path: Path, format_: str) -> int:
-    """Refuse what only looks like the format; return how many bytes of byte-order mark to skip."""
+    """Refuse content of another format; return how many bytes of byte-order mark to skip."""
     where = str(path)
     with open_file(path) as stream:
         head = stream.read(65536)

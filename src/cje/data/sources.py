@@ -1,4 +1,4 @@
-"""Whatever the user hands over -> tables, with the policy each one belongs to."""
+"""Any accepted source -> tables, with the policy each one belongs to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_JSON_BYTES = 2**30
 
 
 class Source:
-    """A table, the policy its rows belong to unless they say so, and who said that."""
+    """A table, the policy of rows that do not name one, and where that policy comes from."""
 
     def __init__(self, table: Table, policy: str, *, explicit: bool) -> None:
         self.table, self.policy, self.explicit = table, policy, explicit
@@ -165,7 +165,7 @@ def _frame_source(frame: pl.DataFrame, note: str, path: Path, policy: str | None
 
 def _files_of(folder: Path, notes: list[str]) -> list[Path]:
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    # a database beside the files is somebody's store, such as that of `cje label`
+    # a database beside the files belongs to a tool, such as `cje label`
     known = {suffix for suffix, format_ in FORMATS.items() if format_ != "database"} | {*PACKED}
     files = [e for e in entries if e.is_file() and e.suffix.lower() in known]
     if any(file.name.startswith("samples_") and file.suffix == ".jsonl" for file in files):

@@ -28,9 +28,10 @@ def stored_comparisons(
 ) -> Comparisons:
     """One comparison per prompt that both policies answered, with the answers that there are.
 
-    The judge's verdict is one half plus half the difference of its two scores: it saw the
-    responses apart, so it has no position bias. A person's verdict belongs to the order that person
-    was shown. `styles` are counted in the responses (see `STYLES`), for data that keep their text.
+    The judge's verdict is one half plus half the difference of its two scores: the judge scored the
+    responses separately, so there is no position bias. A person's verdict belongs to the order that
+    person was shown. `styles` are counted in the responses (see `STYLES`), for data that keep their
+    text.
 
     Raises
     ------

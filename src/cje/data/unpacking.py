@@ -1,4 +1,4 @@
-"""Bounds on what a compressed file unpacks to, known before the memory is asked for.
+"""Bounds on what a compressed file unpacks to, known before memory is allocated.
 
 A few megabytes can unpack to as many gigabytes. gzip and zip are unpacked in pieces up to a
 bound; of a Zstandard frame the size is bounded from its block headers alone (a block unpacks to

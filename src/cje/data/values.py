@@ -1,6 +1,6 @@
 """Text that means a number: formats of numbers, words for missing, and words with a value.
 
-One table says what a word is worth. A column is read by the one family of words that has all of
+One table gives the value of each word. A column is read by the one family of words that has all of
 its words; an unknown word is an error that lists the words and their counts.
 """
 

@@ -1,7 +1,7 @@
-"""A column that looks like the policy while only one policy was found: a question, not a guess.
+"""A column that looks like the policy while only one policy was found: ask, do not guess.
 
-Two prompts on one model, in one file with a column ``prompt_version``, are two policies; pooled
-they would answer another question than the one that was asked.
+Two prompts on one model, in one file with a column ``prompt_version``, are two policies; pooled,
+they would answer a different question.
 """
 
 from __future__ import annotations

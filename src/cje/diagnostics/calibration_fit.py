@@ -43,7 +43,7 @@ class CalibrationFit:
         return asdict(self) | {"regions": [asdict(r) for r in self.regions]}
 
     def findings(self, width: float = 1.0) -> list[Finding]:
-        """Low R2, and regions where the calibration is off; `width` of the labels' scale."""
+        """Low R2, and regions with biased calibration; `width` is that of the labels' scale."""
         found = []
         if self.r2 < LOW_CALIBRATION_R2["r2"]:
             found.append(

@@ -1,9 +1,8 @@
 r"""Intervals of statistics that leave out one prompt at a time.
 
-A statistic :math:`\theta = h(\sum_g s_g)` of sums by prompt needs no second look at the rows to be
-computed without prompt g: it is :math:`h(\sum s - s_g)`. The jackknife variance of
-:math:`t(\theta)`, on a scale t where it is closer to normal, gives a t interval that is mapped
-back.
+A statistic :math:`\theta = h(\sum_g s_g)` of sums by prompt is computed without prompt g from the
+sums alone: :math:`h(\sum s - s_g)`. The jackknife variance of :math:`t(\theta)`, on a scale t where
+it is closer to normal, gives a t interval that is mapped back.
 
 References
 ----------
@@ -62,7 +61,7 @@ class LeftOut:
         return (low, high) if low <= high else (high, low)
 
     def p_value(self) -> float:
-        """Of the t test that the statistic is zero."""
+        """Two-sided p-value of the t test that the statistic is zero."""
         from scipy.special import stdtr
 
         se = self._standard_error("plain")
@@ -130,7 +129,7 @@ def _not_excluded(n: int, level: float) -> float:
 
 
 def _share_limits(p: float, se: float, n: int, level: float) -> tuple[float, float]:
-    """Clopper and Pearson's limits at the number of independent rows that p's error stands for."""
+    """Clopper and Pearson's limits at the effective number of independent rows."""
     from scipy.special import betaincinv, stdtrit
 
     effective = float(n)

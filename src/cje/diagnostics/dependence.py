@@ -1,4 +1,4 @@
-"""Do labels of one conversation, user or document err alike, although they are taken apart?"""
+"""Are label errors correlated within conversations, users or documents that are no cluster?"""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ _SHARES = ("sensitivity", "specificity")
 class AgreementRows:
     """Pairs of score and label; a response that several raters labelled has a pair for each.
 
-    `binary` is the higher label where there are two; `cut` is the score from which the judge says
-    so. `comparable`: the scores are ratings on the labels' scale.
+    `binary`: whether a label is the higher one of two values; scores at or above `cut` are the
+    judge's higher label. `comparable`: the scores are ratings on the labels' scale.
     """
 
     score: FloatArray
@@ -141,8 +141,8 @@ def _add_shares(rows: AgreementRows, clusters: Clustered, add: Add) -> None:
         weight = rows.weight[among]
         columns = np.column_stack([weight, weight * hit[among]])
         one = own.function(columns, _ratio) if own.n_prompts > 1 else None
-        kind = "higher" if name == "sensitivity" else "lower"
-        says = f"share of the {kind} labels that the judge gives, at scores from {rows.cut:.4g}"
+        kind, scored = ("higher", "at least") if hit is said else ("lower", "below")
+        says = f"share of the responses with the {kind} label that score {scored} {rows.cut:.4g}"
         add(name, one, "share", int(among.sum()), says, f"too few {kind} labels")
 
 

@@ -1,4 +1,4 @@
-"""Judge biases: does what the judge gets wrong depend on length, position or policy?"""
+"""Judge biases: do the judge's errors depend on length, position or policy?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from cje.findings import Finding
 from cje.findings.labels import JUDGE_BIAS
+from cje.hints import by_interface
 from cje.inference import holm
 from cje.kernels.arrays import FloatArray, IntArray
 
@@ -24,7 +25,7 @@ class JudgeBias:
     """Dependence of the out-of-fold error f(S) - Y on one factor.
 
     `effect` is the change of the error for one standard deviation of a number, or the largest mean
-    error of a category's level; positive: the judge flatters.
+    error of a category's level; positive: the calibrated score is too high.
     """
 
     factor: str
@@ -38,20 +39,29 @@ class JudgeBias:
         return asdict(self)
 
     def findings(self, width: float = 1.0) -> list[Finding]:
-        """A warning where the bias is beyond chance and noticeable; in labels `width` wide."""
+        """A warning where the bias is significant and large; the labels' scale is `width` wide."""
         if self.p_adjusted >= JUDGE_BIAS["p_value"] or abs(self.effect) < JUDGE_BIAS["effect"]:
             return []
         return [
             JUDGE_BIAS.finding(
-                verb="flatters" if self.effect > 0 else "is harsh on",
-                what=f"{self.factor} {self.level}" if self.level else f"a larger {self.factor}",
+                direction="high" if self.effect > 0 else "low",
+                where=f"for {self.factor} {self.level}"
+                if self.level
+                else f"where {self.factor} is larger",
                 effect=width * self.effect,
                 each="" if self.level else " per standard deviation",
                 p_adjusted=self.p_adjusted,
-                factor=self.factor,
+                or_covariate="" if self.level else _or_covariate(self.factor),
                 details=self.to_dict(),
             )
         ]
+
+
+def _or_covariate(factor: str) -> str:
+    """How a number can enter the calibration instead; a category cannot."""
+    return "; it can also be a covariate: " + by_interface(
+        f"covariates=({factor!r},)", f"--covariate {factor}"
+    )
 
 
 def judge_biases(

@@ -50,7 +50,7 @@ class BiasEffect:
         What it depends on; of a category the level, of a number ``""``.
     effect : float
         In labels: of a number the change for one standard deviation more, of a level its mean error
-        minus that of all rows. Positive: the judge flatters.
+        minus that of all rows. Positive: the calibrated score is too high.
     low, high : float, optional
         Interval of this effect alone, clustered by prompt.
     p_adjusted : float
@@ -85,7 +85,7 @@ class JudgeCard:
     identity : JudgeIdentity, optional
         What the card is bound to.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     """
 
     judge: str
@@ -197,7 +197,7 @@ class JudgeCards:
 
     @classmethod
     def from_json(cls, text: str) -> JudgeCards:
-        """From the text that ``json.dumps(cards.to_dict())`` makes.
+        """Read the text that ``json.dumps(cards.to_dict())`` writes.
 
         Raises
         ------

@@ -34,7 +34,7 @@ class JudgeIdentity:
 
     @classmethod
     def of(cls, judge: str, *, template: str = "", rubric: str = "") -> JudgeIdentity:
-        """From the texts themselves; an empty one is not known.
+        """Build from the texts themselves; an empty text counts as unknown.
 
         Raises
         ------
@@ -50,7 +50,7 @@ class JudgeIdentity:
 
     @property
     def fingerprint(self) -> str:
-        """One word for all three."""
+        """One digest of model, template and rubric."""
         return _digest("\x1f".join((self.judge, self.template, self.rubric)))
 
     def differences(self, other: JudgeIdentity) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ class _Rows:
 
 
 def _filled(weights: ArrayLike, known: Any, n: int) -> FloatArray:
-    """Weights of the labelled rows; what stands on the others does not matter."""
+    """Weights of the labelled rows; the other rows' weights are not used."""
     w = float_array("weights", weights)
     if w.shape != (n,):
         raise CJEError("weights must have one value per row", value=w.shape)
@@ -245,7 +245,7 @@ class _Fit:
 
     @property
     def wider(self) -> float:
-        """What the fit of a stack adds to the spread of its R2; the jackknife keeps it as it is."""
+        """Widening of the interval of a stack's R2: the jackknife does not repeat the stacking."""
         return float(np.sqrt(1.0 + 2.0 * self.excess / len(self.rows))) if self.stacked else 1.0
 
     def share(self, totals: FloatArray) -> FloatArray:

@@ -43,7 +43,9 @@ def unexplained_share(
 
 
 def labels_saved(r2: float, n_labels: float, n_judged: float) -> float:
-    """How many more labels without the judge give the same interval; negative: it costs some.
+    """Return how many more labels would give the same interval without the judge.
+
+    A negative number means that using the judge costs labels.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Gamma: how large a judge's errors are beside the variances it states."""
+"""Gamma: how large a judge's errors are compared with the variances it states."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Gamma(float):
 
     :math:`\gamma = (E[(Y - f(S))^2] - \tau^2) / E[v]`, with :math:`\tau^2` the label's own noise,
     the variance of a label around the mean label of its response. It is the mean squared error of
-    the calibrated score as a prediction of that mean, beside the stated variance. So it is
+    the calibrated score as a prediction of that mean, divided by the stated variance. It is
 
     - known where :math:`\tau^2` is (several raters, or stated);
     - an upper limit where it is not: noisy labels make any judge look too sure;
     - not known at all for single labels of 0 and 1, whose spread around f is f (1 - f) whatever the
       judge states: it is then 1 and not identified.
 
-    Below 1 it accuses nobody. A judge that states the variance of its repeated answers, rightly,
-    has a gamma equal to its reliability, since calibration shrinks its noise away.
+    A value below 1 is not a fault: a judge that correctly states the variance of its repeated
+    answers has a gamma equal to its reliability, since calibration removes its noise.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Gamma(float):
         if not self.identified:
             return (
                 "not identified: the judge states no variance, or the labels are single zeros and "
-                "ones, whose own noise cannot be told from the judge's"
+                "ones, whose own noise cannot be distinguished from the judge's"
             )
         known = self.label_noise is not None
         if self > _TOO_SURE:
@@ -103,7 +103,7 @@ class Gamma(float):
         if self < _EXCEEDING:
             return (
                 f"the calibrated scores' errors are {float(self):.2g} of the stated variances, "
-                "which is no fault where those describe the judge's repeated answers"
+                "which is not a fault where those describe the judge's repeated answers"
             )
         return "the judge's variances are about right"
 
@@ -120,7 +120,7 @@ def calibrate_variance_gamma(
 
     Weights a are 1 by default, and :math:`\tau^2` is `label_noise`.
     `calibrated_means` must be debiased and out of fold: otherwise bias counts as variance, or the
-    fit flatters itself. See `Gamma` for what is identified.
+    errors are too small because the fit has seen the labels. See `Gamma` for what is identified.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def calibrate_variance_gamma(
 
 
 def check_label_noise(value: float | None) -> None:
-    """Raise CJEError unless a variance of labels on [0, 1], or None."""
+    """Raise CJEError unless `label_noise` is None or a possible variance of labels on [0, 1]."""
     if value is not None and not (is_number(value) and 0.0 <= value <= MAX_VARIANCE):
         raise CJEError(f"label_noise must lie between 0 and {MAX_VARIANCE:g}", value=value)
 

@@ -16,7 +16,7 @@ __all__ = ["label_choice_findings", "random_gap", "score_gap_findings", "weighte
 
 
 def label_choice_findings(data: Dataset, *, by_policy: bool = True) -> list[Finding]:
-    r"""Where labelled rows have other judge scores than the stated way of choosing would give them.
+    r"""Findings where the judge scores of labelled rows do not fit the stated way of choosing them.
 
     Without `label_propensity` the mean score of the labelled rows is compared with what drawing
     rows, or whole prompts, at random would give (`chance_gap`). With propensities :math:`\pi` the
@@ -62,7 +62,7 @@ def random_gap(found: ChanceGap) -> tuple[float, float]:
 
 
 def _gap(data: Dataset, mine: IntArray) -> tuple[float, float] | None:
-    """How far the labelled rows' scores are from all rows', and its p-value."""
+    """Difference between the labelled rows' scores and those of all rows, and its p-value."""
     score, labelled = data.judge_score[mine], data.is_labelled[mine]
     n = int(labelled.sum())
     if n < LABELS_NOT_RANDOM["labels_needed"] or float(np.ptp(score)) == 0.0:

@@ -129,15 +129,15 @@ class LabelDraw:
     r"""Which rows are labelled, as rows or whole prompts drawn at random would be.
 
     With :math:`a_g = n_g / m_g` the labelled share of prompt g's rows, the gap of a column is
-    :math:`\sum_g a_g (\bar v_{g,L} - \bar v) / \sum_g a_g`. Under chance the shares are dealt to
-    the prompts at random, and within a prompt :math:`n_g` of its :math:`m_g` rows are drawn
-    without replacement:
+    :math:`\sum_g a_g (\bar v_{g,L} - \bar v) / \sum_g a_g`. Under chance the shares are assigned to
+    the prompts at random, and within a prompt :math:`n_g` of its :math:`m_g` rows are drawn without
+    replacement:
 
     .. math:: Var = \frac1{(\sum a_g)^2} \Bigl[\sum_g (a_g - \bar a)^2
               \frac{\sum_g (\bar v_g - \bar v)^2}{G - 1}
               + \sum_g a_g^2 \Bigl(\frac1{n_g} - \frac1{m_g}\Bigr) S_g^2\Bigr]
 
-    One row per prompt makes it a simple random sample without replacement.
+    With one row per prompt this is a simple random sample without replacement.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def mid_rank(counts: IntArray) -> FloatArray:
 def rank_test(found: ChanceGap, mean_rank: float, n: int, n_labelled: int) -> tuple[float, float]:
     """The test of labelled rows with a mean rank among n; `found` is the gap of the ranks.
 
-    The mean rank of the labelled rows says the same as U, and has its variance under chance.
+    The mean rank of the labelled rows is equivalent to U, and has its variance under chance.
     """
     from scipy.special import stdtr
 

@@ -1,4 +1,5 @@
-"""Can the recorded labelling propensities be true, and do the labels under them carry a value?"""
+"""Can the recorded labelling propensities be true, and do the labels suffice to estimate a
+value?"""
 
 from __future__ import annotations
 
@@ -57,12 +58,12 @@ class LabelledRows:
 
     @property
     def all_known(self) -> bool:
-        """Whether unlabelled rows have a propensity, too."""
+        """Whether unlabelled rows have a propensity too."""
         return bool(np.isfinite(self.propensity).all())
 
 
 def weight_degrees_of_freedom(rows: LabelledRows) -> float:
-    r"""Degrees of freedom to which labels weighted by :math:`1/\pi` know their own variance.
+    r"""Degrees of freedom of the variance estimated from labels weighted by :math:`1/\pi`.
 
     The labels' part of the variance is estimated by :math:`\sum_L v_i e_i^2`,
     :math:`v_i = (1 - \pi_i)/\pi_i^2`. With residuals alike, the effective number of its terms
@@ -71,9 +72,10 @@ def weight_degrees_of_freedom(rows: LabelledRows) -> float:
     .. math:: \nu = \frac{(\sum_L v_i)^2}{\sum_L v_i^2} \approx
               \frac{\bigl(\sum_i (1 - \pi_i)/\pi_i\bigr)^2}{\sum_i (1 - \pi_i)^2/\pi_i^3}
 
-    The second form is its value under the design. It sees rows that could hardly be labelled and
-    were not, so it is used where the propensities of all rows are known. Labels drawn with equal
-    probability give their number; rows labelled for certain do not enter.
+    The second form is its value under the design. It includes unlabelled rows with small
+    propensities, so it is used where the propensities of all rows are known. With equal
+    propensities :math:`\nu` is the number of labels; rows that are certain to be labelled do not
+    contribute.
 
     Examples
     --------
@@ -93,7 +95,7 @@ def weight_degrees_of_freedom(rows: LabelledRows) -> float:
 
 
 def propensity_findings(rows: LabelledRows, subject: str | None) -> list[Finding]:
-    """What speaks against the recorded propensities, or against a value that rests on them.
+    """Findings on the recorded propensities, and on a value that rests on them.
 
     Propensities so unequal that a few rows decide the value; labelled rows whose propensity is
     too small to be true; parts of the rows (by score, by propensity) with fewer or more labels
@@ -133,7 +135,7 @@ def _hardly(rows: LabelledRows, subject: str | None) -> list[Finding]:
 
     Sorted propensities are cut into strata where one exceeds the last by a factor of two. A stratum
     with m expected labels goes without any with probability :math:`e^{-m}`: at m = 4 in 1.8% of
-    data sets, in which neither value nor interval knows of it.
+    data sets, in which neither value nor interval shows it.
     """
     if not rows.all_known:
         return []
@@ -238,7 +240,8 @@ def _counts(rows: LabelledRows, parts: list[tuple[str, BoolArray]]) -> list[_Tes
     r"""Labels of each part against the sum of its propensities; parts relative to the whole.
 
     A sum of independent labels is less spread than a binomial count of the same mean (Hoeffding
-    1956), whose tails are used; labels that come by the prompt divide it by their design effect.
+    1956), whose tails are used; where whole prompts are labelled, both are divided by the design
+    effect.
     """
     pi, labelled = rows.propensity, rows.labelled.astype(np.float64)
     effect = _design_effect(rows)

@@ -4,8 +4,8 @@ Within one policy, L says which of its rows are labelled and X is what is known 
 judge score, the length of the response, a time. If :math:`L \perp Y \mid X` (missing at random) and
 every kind of row has a chance :math:`\pi(X) > 0`, labels weighted by :math:`1/\pi(X)` stand for all
 rows; :math:`\pi` is a logistic regression on restricted cubic splines of the ranks of X. Where some
-kind of row has no labels, no weight can stand for it. Selection on anything that is not in X cannot
-be detected.
+kind of row has no labels, no weights can represent it. Selection on anything that is not in X
+cannot be detected.
 
 References
 ----------
@@ -155,7 +155,7 @@ def _modelled(
 
 
 def _thin_region(values: FloatArray, labelled: BoolArray) -> str:
-    """The fifth of the rows that has next to no labels, or nothing."""
+    """The fifth of the rows that has almost no labels, or None."""
     order = np.argsort(values, kind="stable")
     rank = np.empty(len(values))
     rank[order] = np.arange(len(values))

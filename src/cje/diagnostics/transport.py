@@ -80,11 +80,11 @@ class TransportAudit:
     def findings(
         self, width: float = 1.0, *, borrowed: bool = True, corrected: bool = False
     ) -> list[Finding]:
-        """What the verdict means for the policy's number; `width` of the labels' scale.
+        """Findings from the verdict; `width` is the width of the labels' scale.
 
         A policy whose value is corrected by its own labels (`borrowed` false) does not rest on the
-        calibration: a failure is then background. A borrowed value that its few labels correct
-        (`corrected`) stands with a caution.
+        calibration: a failed audit is then information only. A borrowed value that its few labels
+        correct (`corrected`) stands with a caution.
         """
         if self.status is TransportStatus.PASS:
             return []

@@ -32,7 +32,7 @@ from cje.kernels.arrays import FloatArray
 __all__ = ["TYPICAL_MASS", "Typicality", "target_typicality"]
 
 
-# The paper's. Nothing is decided by it; with 0.45 in its place coverage and mass fall together.
+# The paper's limit. No finding uses it; with 0.45 in its place coverage and mass fall together.
 TYPICAL_MASS = 0.9
 
 
@@ -51,8 +51,9 @@ class Typicality:
     shape : float
         :math:`\sqrt{1 + \chi^2_T}`, how uneven the weights are among typical rows.
     floor : float
-        :math:`\alpha \sqrt{1 + \chi^2_T} / \sqrt{\beta}`: the standard error of an estimate from the log is at least
-        this many times that of as many labels of the target's own.
+        :math:`\alpha \sqrt{1 + \chi^2_T} / \sqrt{\beta}`: the standard error of an estimate from
+        the log is at least this many times that of the same number of labels on responses of the
+        target.
     """  # noqa: E501
 
     coverage: float
@@ -69,7 +70,7 @@ class Typicality:
 def target_typicality(
     target_logprob: ArrayLike, log_ratio: ArrayLike, lengths: ArrayLike | None = None
 ) -> Typicality:
-    r"""Target-typicality coverage and its kin, from logged rows.
+    r"""Target-typicality coverage and related diagnostics, from logged rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The variance of labels that are all the same: they show no spread, yet are not certain."""
+"""The variance of identical labels: they show no spread, but their mean is not certain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["unseen_variance"]
 
 
 def unseen_variance(n: float) -> float:
-    r"""Variance granted to n identical labels, which show none.
+    r"""Variance assumed for n identical labels, which show none.
 
     A mean :math:`\mu` above a label at the bottom of the range gives n such labels with
     probability at most :math:`(1 - \mu)^n`, which is 2.5% at about :math:`3.69 / n`. The variance

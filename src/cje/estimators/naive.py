@@ -23,7 +23,7 @@ class NaiveEstimator:
     r"""Mean judge score of each policy: :math:`\frac1N \sum_i S_i`, clustered by prompt.
 
     Its interval covers the mean *score*. It covers the mean *label* only for a judge without bias,
-    which nothing here checks; the result therefore carries a refusing finding.
+    which is not checked here; the result therefore has a refusing finding.
     """
 
     def __init__(self, dataset: Dataset, *, level: float = 0.95) -> None:

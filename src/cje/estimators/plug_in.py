@@ -11,7 +11,7 @@ from cje.kernels.clusters import cluster_sums
 __all__ = ["label_influence", "sized_by_jackknife"]
 
 
-_ROUNDING = 1e-12  # residuals that account for less of the variance are rounding
+_ROUNDING = 1e-12  # residuals with a smaller share of the variance are rounding
 
 
 def label_influence(
@@ -56,11 +56,11 @@ def sized_by_jackknife(
 ) -> FloatArray:
     r"""The labels' influence with the variance of the delete-one-fold jackknife.
 
-    The pattern over the labels is the influence function's, the size the jackknife's, which also
-    sees the blocks move. Labels that rise with the score without exception leave no residual, hence
-    no pattern; then fold f's piece of the jackknife, :math:`\psi_f`, is spread evenly over its
-    :math:`P_f` prompts, :math:`\psi_f / \sqrt{P_f}` each, which keeps the jackknife's variance of
-    every value and its covariance of any two.
+    The pattern over the labels is the influence function's, the size the jackknife's, which
+    includes the movement of the blocks. Labels that rise with the score without exception leave no
+    residual, hence no pattern; then fold f's piece of the jackknife, :math:`\psi_f`, is spread
+    evenly over its :math:`P_f` prompts, :math:`\psi_f / \sqrt{P_f}` each, which keeps the
+    jackknife's variance of every value and its covariance of any two.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def sized_by_jackknife(
     _, first, at, labels = np.unique(
         prompt, return_index=True, return_inverse=True, return_counts=True
     )
-    by_prompt = np.bincount(at, moved)  # labels of one prompt err together
+    by_prompt = np.bincount(at, moved)  # errors of one prompt's labels are dependent
     variance, size = float(pieces @ pieces), float(by_prompt @ by_prompt)
     if size > _ROUNDING * variance:
         return np.asarray(moved * np.sqrt(variance / size))

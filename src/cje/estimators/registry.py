@@ -73,7 +73,7 @@ class EstimatorEntry:
         return self.load()(*given, **options)
 
     def _check_comparisons(self, given: Any) -> None:
-        """Comparisons go to the estimator that is made for them, and nothing else does."""
+        """Raise unless comparisons meet the estimator made for them, and other data another one."""
         if self.needs != "comparisons":
             raise CJEError(
                 f"the estimator '{self.name}' needs scores of single responses, and these data are "

@@ -17,7 +17,7 @@ __all__ = ["Finding", "Rule", "Severity"]
 class Severity(StrEnum):
     """How much a finding restricts what may be claimed."""
 
-    INFO = "info"  # background; restricts nothing
+    INFO = "info"  # information; restricts nothing
     WARNING = "warning"  # the number stands, with the stated caution
     REFUSE = "refuse"  # the number must not be used for a decision
 

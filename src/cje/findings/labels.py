@@ -19,7 +19,7 @@ UNCALIBRATED = Rule(
     "these are means of the judge's scores, not of labels: a biased judge shifts them by an "
     "unknown amount that the intervals do not cover",
     "label a random slice of the responses and use estimator='direct'",
-    "The estimate is the judge's mean score; nothing ties it to the labels.",
+    "The estimate is the judge's mean score; no label corrects it.",
     (_REFUSE,),
     command_action="label a random slice of the responses and use --estimator direct",
 )
@@ -27,17 +27,17 @@ FEW_LABELS = Rule(
     "few-labels",
     "only {have} of its own; the interval relies on normal theory",
     "label at least {enough:.0f} randomly chosen responses",
-    "Intervals from a handful of labels rest on the normal approximation.",
+    "Intervals from few labels rest on the normal approximation.",
     thresholds={"enough": 20},
 )
 SKEWED_LABELS = Rule(
     "skewed-labels",
-    "the labels' errors are skewed ({skewness:+.1f}): {have} are too few for normal theory, and "
-    "the interval "
-    "may miss on the side of the long tail",
+    "the labels' errors are skewed (skewness {skewness:+.1f}): {have} are too few for normal "
+    "theory, and the interval may miss the value on the side of the long tail",
     "label at least {enough:.0f} randomly chosen responses, or analyze a transformed label",
-    "A few large labels carry much of the mean, and a sample without them looks too certain. "
-    "Cochran's rule asks for 25 times the squared skewness: a skewness of 0.2 of the mean.",
+    "A few large labels determine much of the mean, and a sample without them gives too short an "
+    "interval. Cochran's rule asks for at least 25 times the squared skewness in labels: the mean "
+    "then has a skewness of at most 0.2.",
     thresholds={"of_the_mean": 0.2},
 )
 BORROWED_CALIBRATION = Rule(
@@ -48,8 +48,8 @@ BORROWED_CALIBRATION = Rule(
 )
 IDENTICAL_LABELS = Rule(
     "identical-labels",
-    "{which} are equal, so they show no spread; the interval uses the largest deviation that such "
-    "labels still allow",
+    "{which} are equal, so they show no spread; the interval uses the largest deviation that is "
+    "compatible with them",
     "label more responses",
     "Labels that are all equal do not show how much labels vary.",
 )
@@ -73,12 +73,13 @@ LABELS_NOT_RANDOM = Rule(
 LABELS_MODELLED = Rule(
     "labels-modelled",
     "which of its responses are labelled depends on {factors}: the labels are weighted by a model "
-    "of that, and the value is right only if nothing else decided what was labelled",
+    "of that dependence, and the value is right only if nothing else decided which rows were "
+    "labelled",
     "record the probability with which each row was chosen as label_propensity, or label a random "
     "slice",
-    "The labels were selected by something that is known of every row; a model of the selection "
-    "corrects the value. Weak selection already shifts values, so the model is used earlier than "
-    "a refusal.",
+    "The choice of labels depends on something known for every row; a model of that choice "
+    "corrects the value. Even a weak dependence shifts values, so the model is used at a larger "
+    "p-value than a refusal.",
     thresholds={"p_value": 0.02},
 )
 LABELS_SELECTED = Rule(
@@ -87,8 +88,8 @@ LABELS_SELECTED = Rule(
     "{reason}",
     "label a random slice of its responses, or record the probability with which each row was "
     "chosen as label_propensity",
-    "The labels were selected, and one kind of response has almost none: no weight makes the "
-    "others stand for it.",
+    "The labels were selected, and one kind of response has almost none: no weights on the others "
+    "can represent it.",
     (_REFUSE,),
     {"p_value": 1e-3, "labels_in_a_fifth": 3, "effective_labels": 20},
 )
@@ -107,16 +108,15 @@ FIRST_ROWS_LABELLED = Rule(
     "p = {p_value:.1g}), and no column says when a response was made: if the file is in the order "
     "of time, the labels describe only that part of it",
     "add the time of each response as a column (created_at), or label a random slice",
-    "The labels may describe one part of a period. The order of a file may mean nothing, so no "
+    "The labels may describe one part of a period. The order of a file may be arbitrary, so no "
     "number depends on it.",
     thresholds={"p_value": 1e-6, "position": 0.25},
 )
 CLUSTER_NOT_USED = Rule(
     "cluster-not-used",
-    "labels of one {column} deviate from the calibration alike (intraclass correlation "
-    "{icc:.2f}, p = {p_value:.1g}), and "
-    "the intervals take prompts to be independent: the labels' part should be about {factor:.2f} "
-    "times as wide",
+    "labels of one {column} deviate from the calibration in the same direction (intraclass "
+    "correlation {icc:.2f}, p = {p_value:.1g}), but the intervals treat prompts as independent: "
+    "the part of the interval that comes from labels should be about {factor:.2f} times as wide",
     "name the column as the cluster: fields={{'cluster': '{column}'}}",
     "A conversation, a user or a document holds several prompts whose labels are not independent.",
     thresholds={"p_value": 0.01, "factor": 1.05},
@@ -124,8 +124,8 @@ CLUSTER_NOT_USED = Rule(
 )
 IMPOSSIBLE_PROPENSITIES = Rule(
     "impossible-propensities",
-    "{count} labelled rows have a label_propensity of {limit:.1g} or less; so many among "
-    "{n_rows:,} rows are as good as impossible (p = {p_value:.1g})",
+    "{count} labelled rows have a label_propensity of {limit:.1g} or less; that many among "
+    "{n_rows:,} rows are almost impossible (p = {p_value:.1g})",
     "correct label_propensity: the probability, between 0 and 1, with which each row was chosen",
     "The recorded propensities contradict the labels, so weights made from them mean nothing.",
     (_REFUSE,),
@@ -134,12 +134,12 @@ IMPOSSIBLE_PROPENSITIES = Rule(
 PROPENSITIES_TOO_UNEQUAL = Rule(
     "propensities-too-unequal",
     "the labelling propensities run from {least:.2g} to {most:.2g}: the rows with the smallest "
-    "decide the value; {n_labels} labels estimate a variance only as well as "
-    "{effective:.1f} equal ones",
+    "ones dominate the value; {n_labels} labels estimate its variance only as well as "
+    "{effective:.1f} labels of equal weight",
     "label more of the rows with the smallest propensities, or remove those rows and report the "
     "value of the others",
-    "Few labels carry most of the weight: whether one of them was drawn decides the value, and the "
-    "interval cannot show that.",
+    "Few labels carry most of the weight: the value depends on whether one of them was drawn, and "
+    "the interval cannot show that.",
     (_REFUSE, _WARN),
     {"refuse": 8.0, "warn": 30.0, "label_share": 0.5},
 )
@@ -148,16 +148,17 @@ STRATUM_HARDLY_LABELLED = Rule(
     "{n_rows:,} rows ({share:.1%}) have labelling propensities of {least:.2g} to {most:.2g}, so "
     "only {expected:.1f} of them are expected to be labelled",
     "label at least ten rows of that stratum, or remove it and report the value of the other rows",
-    "A stratum that may well have no label at all: value and interval then describe other rows.",
+    "A stratum of rows may have no label at all: value and interval then describe the other rows "
+    "only.",
     (_REFUSE,),
     {"expected_labels": 4.0, "share": 0.005, "factor": 2.0},
 )
 PROPENSITIES_MISS_ROWS = Rule(
     "propensities-miss-rows",
-    "the labels of {part} are {ratio:.2f} times those that label_propensity implies "
+    "the number of labels of {part} is {ratio:.2f} times what label_propensity implies "
     "(p = {p_value:.1g})",
     "check label_propensity, and whether rows of some kind were skipped or had no chance of a "
-    "label; give the propensity of unlabelled rows, too",
+    "label; give the propensity of unlabelled rows too",
     "Labels and recorded propensities disagree. Refused where kinds of rows are misrepresented by "
     "more than the limit on the ratio; an equal error on all rows cancels and is a warning.",
     (_WARN, _REFUSE),
@@ -168,8 +169,8 @@ PROPENSITIES_PARTLY_KNOWN = Rule(
     "{n_unknown:,} unlabelled rows have no label_propensity: rows with little or no chance of a "
     "label cannot be seen",
     "record label_propensity on every row that could have been labelled",
-    "The check of the propensities uses labelled rows only. Labels of cje label do not get it: its "
-    "designs give every row a chance.",
+    "The check of the propensities uses labelled rows only. Labels from cje label do not get this "
+    "finding: its designs give every row a chance.",
 )
 LOW_CALIBRATION_R2 = Rule(
     "low-calibration-r2",
@@ -206,14 +207,11 @@ AUTOMATIC_COVARIATES = Rule(
 )
 JUDGE_BIAS = Rule(
     "judge-bias",
-    "at the same score the judge {verb} {what} (error {effect:+.3f}{each}, adjusted p "
-    "{p_adjusted:.1g})",
-    "labels of each policy correct it; a numeric factor can also be passed as a covariate: "
-    "covariates=({factor!r},)",
-    "What the judge gets wrong depends on something other than its score.",
+    "the calibrated score is too {direction} {where} (calibrated score minus "
+    "label: {effect:+.3f}{each}, adjusted p {p_adjusted:.1g})",
+    "labels of each policy correct it{or_covariate}",
+    "The judge's errors depend on something other than its score.",
     thresholds={"p_value": 0.01, "effect": 0.01},
-    command_action="labels of each policy correct it; a numeric factor can also be passed as a "
-    "covariate: --covariate {factor}",
 )
 TRANSPORT_FAIL = Rule(
     "transport-fail",
@@ -222,8 +220,9 @@ TRANSPORT_FAIL = Rule(
     "{consequence}",
     "use this policy's own labels (the direct estimator does, where the data have them), and do "
     "not evaluate it by labels of other policies",
-    "The judge errs on this policy differently. Refused where the value rests on the other labels, "
-    "a warning where a few labels of its own correct it, background where it has enough.",
+    "The judge's errors on this policy differ from its errors on the others. Refused where the "
+    "value rests on the other labels, a warning where a few labels of its own correct it, "
+    "information where it has enough.",
     (_REFUSE, _WARN, _INFO),
     {"labels_needed": 3},
 )
@@ -241,16 +240,16 @@ TRANSPORT_NOT_GRADED = Rule(
     "transport-not-graded",
     "its own {n_labels} labels differ from the calibration that its value rests on by {mean:+.3f} "
     "[{low:+.3f}, {high:+.3f}] on average; no margin says whether that matters",
-    "declare the largest difference of no importance, on the label's scale: transport_margin",
+    "declare the largest difference that does not matter, on the label's scale: transport_margin",
     "An audit is graded against a margin that is declared beforehand; there is no default.",
-    command_action="declare the largest difference of no importance, on the label's scale: "
+    command_action="declare the largest difference that does not matter, on the label's scale: "
     "--transport-margin",
 )
 TRANSPORT_NOT_CHECKED = Rule(
     "transport-not-checked",
     "its value rests on labels of other policies, and no label of its own checks that",
     "label about 50 randomly chosen responses of this policy (a probe slice)",
-    "A borrowed calibration that nothing checks.",
+    "No label checks the borrowed calibration.",
 )
 SCORES_OUTSIDE_LABELS = Rule(
     "scores-outside-labels",
@@ -270,7 +269,7 @@ SCORES_THINLY_LABELLED = Rule(
 )
 CONSTANT_JUDGE = Rule(
     "constant-judge",
-    "the judge gave every row the same score, so its scores distinguish no responses",
+    "the judge gave every row the same score, so its scores cannot distinguish responses",
     "fix the judge's prompt or the parsing of its answers",
     "A constant score carries no information.",
     (_REFUSE, _WARN),
@@ -292,8 +291,8 @@ ONE_ROW = Rule(
 LOW_RATER_AGREEMENT = Rule(
     "low-rater-agreement",
     "raters agree little: Krippendorff's alpha {alpha:.2f} over {n_responses} responses",
-    "clarify the labelling guide or use more raters per response; the estimates are of the raters' "
-    "mean, whatever it measures",
+    "clarify the labelling guide or use more raters per response; the estimates describe the "
+    "raters' mean, whatever it measures",
     "The labels themselves are noisy.",
     thresholds={"alpha": 0.4},
 )
@@ -322,9 +321,9 @@ SUBGROUP_LEFT_OUT = Rule(
 )
 NO_LOOK_YET = Rule(
     "no-look-yet",
-    "too few labels, or too few of the rarer kind, for a first anytime look at {closed}",
-    "collect more labels: a look opens at label {first_look}, later while few labels decide the "
-    "result",
+    "too few labels, or too few of the rarer kind, for a first look at {closed}",
+    "collect more labels: the first look is at label {first_look}, or later while few labels "
+    "decide the result",
     "Anytime intervals open at a fixed number of labels.",
 )
 LABEL_SKIPS = Rule(
@@ -343,7 +342,8 @@ SCALE_TOO_WIDE = Rule(
 )
 DOUBTFUL_SCALE = Rule(
     "doubtful-scale",
-    "{problem}; examined on {low:g} to {high:g}, and not to be analysed before this is settled",
+    "{problem}; examined here on {low:g} to {high:g}; do not analyze the data before this is "
+    "corrected",
     "correct the values, or declare the scale",
     "Some values are not on the scale of the others: typing errors, or several scales in one "
     "column.",

@@ -23,7 +23,7 @@ LABEL_CHANGES = Rule(
 CONFIDENCE_RAISED = Rule(
     "confidence-raised",
     "the calibrated confidence is below 1/{n_classes} in {rate:.1%} of the calibration rows; "
-    "predict_proba raises it, because no class leads a distribution with less",
+    "predict_proba raises it, because the leading class of a distribution has at least that much",
     "use predict_top_label for the confidence as it is",
     "A leading class has at least 1/K of the probability.",
     (Severity.INFO,),
@@ -111,8 +111,8 @@ PROPORTIONAL_HAZARDS = Rule(
 )
 FEW_AT_RISK = Rule(
     "few-at-risk",
-    "only {least_at_risk} rows are at risk at the event at t = {time:.4g}: a neighbourhood holds a "
-    "share of them, and one event then moves its whole curve",
+    "only {least_at_risk} rows are at risk at the event at t = {time:.4g}: each neighbourhood "
+    "holds a share of them, so one event moves its whole curve",
     "count time from a later origin, when more rows have entered",
     "Delayed entry leaves few rows at risk early.",
     thresholds={"rows": 50},

@@ -13,7 +13,7 @@ NO_HUMAN_VERDICTS = Rule(
     "no comparison has a human verdict: these are the judge's preferences, and its bias shifts "
     "them by an unknown amount that the intervals do not cover",
     "have people judge a random slice of the comparisons, and analyze again",
-    "The win rates are the judge's; nothing ties them to what people prefer.",
+    "The win rates are the judge's; no human verdict corrects them.",
     (_REFUSE,),
     command_action="have people judge a random slice of the comparisons (cje label --pairs), and"
     " analyze again",
@@ -33,7 +33,7 @@ POSITION_CONFOUNDED = Rule(
     "{first} was shown first in all {n} comparisons that {who} judged, so the advantage of being "
     "shown first is part of the win rate",
     "show each pair in random order, or in both orders",
-    "The position bias cannot be told from the difference between the versions.",
+    "The position bias cannot be distinguished from the difference between the versions.",
 )
 POSITION_BIAS = Rule(
     "position-bias",

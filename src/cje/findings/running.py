@@ -12,7 +12,7 @@ ERROR_ROWS = Rule(
     "error-rows",
     "{n_errors} of {n_rows} rows have an error and are left out",
     "run the same command again to retry them; `cje status` lists the reasons",
-    "Calls failed for good; the estimates are over the other rows.",
+    "Calls failed after all retries; the estimates are over the other rows.",
 )
 TRIAL = Rule(
     "trial",
@@ -52,7 +52,7 @@ GENERATED_VS_RESCORED = Rule(
     "per token on {share_over:.0%} of {n} rows (median {median_gap_per_token:.3g} per token)",
     "check the prompt template, EOS rule, temperature and tokenisation: they differ between the "
     "two calls",
-    "The server scores another text than it wrote.",
+    "The server does not score the text that it generated.",
     (_WARN, _REFUSE),
     {"per_token": 0.05, "share": 0.05, "refuse_share": 0.5},
 )
@@ -73,7 +73,7 @@ SCORING_NOISE = Rule(
     "weights are too large by a factor of about {factor:.4g}",
     "score with batch_invariant: true or dtype: float32; self-normalised estimators cancel the "
     "factor but keep the noise",
-    "Numerical noise is not small against what the policies differ by.",
+    "Numerical noise is not small compared with the difference between the policies.",
     (_WARN, _REFUSE),
     {"share": 0.1, "refuse_share": 0.5},
 )
@@ -97,9 +97,9 @@ INSIDE_TOKEN = Rule(
 CONTROL_TEXT = Rule(
     "control-text",
     "{rows} of {n} {what} spell a control token (such as {first}), which a server reads as that "
-    "token: the policies see another conversation than the text",
+    "token: the policies see a different conversation from the one in the text",
     "remove such text from the prompts, or escape it; logged token ids and llama-server score a "
     "response with such text as it was written",
-    "Text like <|im_end|> inside a prompt ends a turn where nobody ended one.",
+    "Text like <|im_end|> inside a prompt ends a turn too early.",
 )
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))

@@ -16,8 +16,9 @@ LOW_ESS = Rule(
     "low-ess",
     "effective sample size {ess:.0f} of {n} logged rows ({ess_fraction:.1%})",
     _FRESH,
-    "A few logged rows carry the estimate. The refusal levels are where the intervals of the "
-    "simulation study stop covering, the warning level is where their width grows quickly.",
+    "A few logged rows dominate the estimate. The refusal levels are where the intervals of the "
+    "simulation study stop covering the truth, the warning level is where their width grows "
+    "quickly.",
     (_REFUSE, _WARN),
     {"refuse_fraction": 0.10, "refuse_rows": 50.0, "warn_fraction": 0.30},
 )
@@ -51,8 +52,9 @@ SUPPORT_TRUNCATED = Rule(
     "check whether the logging policy sampled with top-p, top-k, a filter or a length limit that "
     "its log-probs do not show, and that both log-probs are of the same tokens; generate responses "
     "with the target policy for what was never logged",
-    "The mean weight is the share of the target that the logging policy can produce. What lies "
-    "outside has no weight at any effective sample size. Severity and limits as for mean-weight.",
+    "The mean weight is the share of the target that the logging policy can produce. The other "
+    "responses have no weight, whatever the effective sample size. Severity and limits as for "
+    "mean-weight.",
     (_WARN, _REFUSE),
 )
 WEIGHTS_MISS_DRAWS = Rule(
@@ -104,7 +106,7 @@ WEIGHTS_BEYOND_CLIP = Rule(
     "{clip:g}), so no weight carries information",
     "check that both log-probs are of the same response, template and tokens, and that both are "
     "sums over tokens in natural logarithms",
-    "The two log-probs are not of the same thing.",
+    "The two log-probs are not of the same response, or not in the same units.",
     (_REFUSE,),
 )
 LOW_LABEL_ESS = Rule(
@@ -112,7 +114,7 @@ LOW_LABEL_ESS = Rule(
     "{n_labels} labels (effective {label_ess:.1f}): too few to correct the estimate",
     "label more logged rows, preferring those with large weights (record their propensities), or "
     "label fresh draws of this policy and use the direct method",
-    "The labels, weighted to the policy, amount to a handful.",
+    "Weighted to the policy, the labels count as very few.",
     (_REFUSE,),
     {"refuse": 15.0},
 )

@@ -1,4 +1,4 @@
-"""The one style of the project's pictures, and the one drawing of a `CalibrationCurve`.
+"""The style of the project's plots, and the drawing of a `CalibrationCurve`.
 
 Matplotlib is imported when something is drawn, never before.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INK", "MUTED", "PALETTE", "draw_curve", "new_axes", "tidy"]
 
-# Okabe and Ito's colours, distinct with any common colour vision, by contrast on white.
+# Okabe and Ito's colours, distinct with any common colour vision, ordered by contrast on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#999999")
 INK, MUTED = "#222222", "#8A8A8A"
 

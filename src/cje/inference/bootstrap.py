@@ -70,9 +70,9 @@ def cluster_bootstrap(
 
     Notes
     -----
-    The Poisson bootstrap: each draw takes each cluster a Poisson(1) number of times, which is
-    drawing G clusters with replacement but for the total, and a statistic of means does not use
-    the total. The totals of all draws are one product of `totals` with the matrix of these
+    The Poisson bootstrap: each draw takes each cluster a Poisson(1) number of times, which equals
+    drawing G clusters with replacement except for the total, which a statistic of means does not
+    use. The totals of all draws are one product of `totals` with the matrix of these
     multiplicities; a cluster touches few cells, so the product is sparse. Single precision holds
     the multiplicities exactly and the sums to 1e-7, far below bootstrap noise.
 

@@ -30,7 +30,7 @@ SAMPLE_LABELS = "sample labels"
 LABELS = "labels"
 """The labels behind a calibration that the estimate plugs in: oracle uncertainty."""
 WHOLE = "whole"
-"""The covariance of an estimate of which nothing else is known."""
+"""The covariance of an estimate known by that alone."""
 
 
 def cancelled(values: FloatArray, terms: FloatArray) -> FloatArray:
@@ -65,7 +65,7 @@ class Component:
         freedom of the variance, and moderates the variance of `influence` (see `moderation`).
     label_variance : array (G, K), optional
         Expected variance of what each cluster's labels contribute. Fifty labels among five thousand
-        rows know the variance to 49 degrees of freedom: a cap on what is counted from `influence`.
+        rows give the variance 49 degrees of freedom: a cap on those counted from `influence`.
         Labels of different quantities are different labels, so a contrast adds the variances.
     folded : FoldedClusters, optional
         Of sampling alone: further clusters, without labels, of which only sums are kept.
@@ -111,7 +111,7 @@ class Component:
     def matrix(self) -> FloatArray:
         """The influence, or the covariance of a component known by that alone."""
         found = self.covariance if self.influence is None else self.influence
-        assert found is not None  # __post_init__ saw to it
+        assert found is not None  # checked by __post_init__
         return found
 
     @property
@@ -274,7 +274,7 @@ def unified(groups: Sequence[Sequence[Component]]) -> list[tuple[Component, ...]
 
 
 def merged(group: Sequence[Component]) -> tuple[Component, ...]:
-    """The same with the influence of sample labels added to the sampling, its spread forgotten."""
+    """The same with the influence of sample labels added to the sampling, without its spread."""
     labels = _pick(group, SAMPLE_LABELS, True)
     if labels is None:
         return tuple(group)
@@ -315,7 +315,7 @@ def _own_spread(part: Component | None, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _label_variance(part: Component | None, shape: tuple[int, ...]) -> FloatArray:
-    """The variances; zeros where none are stated, which cap nothing."""
+    """The variances; zeros, which set no cap, where none are stated."""
     if part is None or part.label_variance is None:
         return np.zeros(shape)
     return part.label_variance

@@ -35,7 +35,7 @@ class CalibrationCurve:
     band : str
         ``"pointwise"``, ``"simultaneous"`` or ``"none"``.
     x_label, y_label, title : str
-        Words for the one plot that draws it.
+        Texts of its plot.
     reference : bool
         Draw the diagonal (x and the outcome share a scale).
     """

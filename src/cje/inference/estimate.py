@@ -55,8 +55,8 @@ class InfluenceEstimate:
     bounds : (low, high) or array (K, 2), optional
         Logical range of each value; intervals are cut to it.
     trials : array (K,), optional
-        Where a value is a proportion (of `bounds`): as many independent binary labels know it as
-        well (see `proportion`); NaN elsewhere. Intervals of such a value are binomial.
+        Where a value is a proportion (of `bounds`): the number of independent binary labels with
+        the same variance (see `proportion`); NaN elsewhere. Intervals of such a value are binomial.
     shrinkage : array (K,), optional
         How far each value was moved from the unbiased estimate that the components describe, as
         towards a prior. Intervals and tests are those of the unbiased estimate (`centre`).
@@ -204,7 +204,7 @@ class InfluenceEstimate:
         return self._variance if full else self._variance.sampling
 
     def index(self, name: str) -> int:
-        """Position of a quantity, or an error that lists what there is."""
+        """Position of a quantity, or an error that lists the names."""
         try:
             return self.names.index(name)
         except ValueError:
@@ -228,7 +228,8 @@ class InfluenceEstimate:
         :math:`\sigma_g^4` estimated by :math:`\psi_g^4 / 3`; at most G - 1. Fifty labelled rows
         among five hundred cheap ones thus count as about fifty. Every other kind of component
         enters with its own degrees of freedom: `df`, or fewer as its `spread` shows. A variance
-        that lies on the clusters is never known to more than G - 1 and the prior of `moderation`.
+        that lies on the clusters has at most G - 1 degrees of freedom and those of the prior of
+        `moderation`.
 
         References
         ----------
@@ -239,8 +240,8 @@ class InfluenceEstimate:
     def skewness(self) -> FloatArray:
         r"""Skewness of each estimator: :math:`\sum_g \psi_g^3 / se^3` (zero where se is).
 
-        Intervals use it shrunk by how little is known of it: with symmetric heavy tails the noise
-        of a plain estimate would cost coverage and width.
+        Intervals use a shrunk estimate (`known_skewness`): with symmetric heavy tails the noise of
+        a plain one would lower coverage and add width.
         """
         return self._variance.skewness
 
@@ -283,7 +284,7 @@ class InfluenceEstimate:
         return as_intervals(*self._finished(low, high, float(tail)), level, "max-t")
 
     def _skew_limits(self, critical: float) -> tuple[FloatArray, FloatArray]:
-        """Hall's limits at a critical value of one's own."""
+        """Hall's limits at a given critical value."""
         skewness, bounds = self._variance.known_skewness, self._bound_columns()
         return skew_limits(self.centre, self.standard_errors(), critical, skewness, bounds)
 
@@ -309,7 +310,7 @@ class InfluenceEstimate:
     def lead_intervals(
         self, leader: str, level: float = 0.95, *, n_draws: int = 20_000, seed: int = 0
     ) -> tuple[Interval, ...]:
-        """Joint intervals of `leader` minus every other quantity, for a leader chosen by looking.
+        """Joint intervals of `leader` minus every other quantity, for a leader chosen by its value.
 
         The critical value is `leader_critical_value`: where all quantities are equal, one of these
         intervals excludes zero with probability at most ``1 - level``, whichever leads.

@@ -167,7 +167,7 @@ def interval_limits(
 def skew_limits(
     values: Any, standard_errors: Any, quantile: Any, skewness: Any, bounds: tuple[Any, Any] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Hall's limits at a critical value of one's own (a t quantile, or the max-t one)."""
+    """Hall's limits at a given critical value (a t quantile, or the max-t one)."""
     theta, se = np.asarray(values, float), np.asarray(standard_errors, float)
     kappa, q = np.asarray(skewness, float), np.asarray(quantile, float)
     return _cut(theta - se * _inverse_hall(q, kappa), theta - se * _inverse_hall(-q, kappa), bounds)

@@ -1,15 +1,15 @@
-r"""Variances that rest on a few weighted labels, and how well they are known.
+r"""Variances that rest on a few weighted labels, and their degrees of freedom.
 
 A label part is a weighted sum of residuals, :math:`\sum_i a_i r_i`. Its variance is estimated by
-:math:`L = \sum_i \psi_i^2`, which is poor where a few heavy labels decide: it is known to
+:math:`L = \sum_i \psi_i^2`, which is imprecise where a few heavy labels dominate: it has
 
 .. math:: d = \Big(\sum_i a_i^2\Big)^2 \Big/ \sum_i a_i^4
 
 degrees of freedom (Satterthwaite; equal residual variances, Bell & McCaffrey 2002), and with
-bounded labels it is too small exactly where the estimate is off: heavy labels that all came out
-well look certain. The residual variance of all labels together, :math:`\sigma^2`, gives a second
-estimate, :math:`P = \sigma^2 \sum_i a_i^2`: steady, but blind to where the residuals are large. The
-moderated variance weighs the two as Smyth (2004) does for genes,
+bounded labels it is too small exactly where the estimate is off: heavy labels that are all good
+give too small a variance. The residual variance of all labels together, :math:`\sigma^2`, gives a
+second estimate, :math:`P = \sigma^2 \sum_i a_i^2`: precise, but the same wherever the residuals are
+large. The moderated variance weighs the two as Smyth (2004) does for genes,
 
 .. math:: \tilde L = \frac{d L + d_0 P}{d + d_0} \quad\text{with } d + d_0
           \text{ degrees of freedom},

@@ -13,7 +13,7 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = ["benjamini_hochberg", "holm", "leader_critical_value", "max_t_critical_value"]
 
-_ALL_PAIRS_UP_TO = 30  # quantities; above it the pairs would cost more than they protect
+_ALL_PAIRS_UP_TO = 30  # quantities; above it all pairs make intervals too wide
 _CHUNK = 2_000  # draws at a time: bounds the memory of all pairs
 
 
@@ -28,8 +28,8 @@ def holm(p_values: Any, tests: int | None = None) -> FloatArray:
     r"""Holm-adjusted p-values: family-wise error under any dependence.
 
     :math:`\tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1) p_{(j)})` (Holm 1979), where m is
-    `tests`, the size of the family, of which `p_values` may be a part chosen by looking: the tests
-    left out count as if their p-value were 1.
+    `tests`, the size of the family, of which `p_values` may be a part chosen after seeing the data:
+    the tests left out count as if their p-value were 1.
 
     Examples
     --------
@@ -70,8 +70,8 @@ def max_t_critical_value(
 
     Quantities with zero variance are left out. The draws are those of a multiplier bootstrap with
     normal multipliers, whose law given the data is exactly normal with this covariance: drawing it
-    from its K x K root costs nothing that grows with the number of clusters. A common chi-square
-    factor makes them multivariate t with `df` degrees of freedom.
+    from its K x K root takes a time that does not depend on the number of clusters. A common
+    chi-square factor makes them multivariate t with `df` degrees of freedom.
     """
     rng = check_seed(seed)
     se = np.sqrt(np.maximum(np.diag(covariance), 0.0))
@@ -91,7 +91,7 @@ def leader_critical_value(
 ) -> float:
     r"""Critical value for differences to the quantity with the highest estimate.
 
-    The leader is chosen by looking, so its differences to the others are larger than those of a
+    The leader is chosen by its value, so its differences to the others are larger than those of a
     quantity named in advance. Up to 30 quantities the value is that of the largest
     :math:`|Z_i - Z_j| / se_{ij}` over *all* pairs (Tukey's studentised range, with the estimates'
     own correlation), which holds whichever quantity leads. Beyond 30 each draw selects its own

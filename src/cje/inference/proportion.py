@@ -1,20 +1,20 @@
 r"""Intervals of proportions whose binary labels were rectified by a prediction.
 
 A rate near zero or one has a skewed, discrete estimator whose variance follows from its mean. Let V
-be the variance of an estimate :math:`\hat\theta`; it is as well known as from
+be the variance of an estimate :math:`\hat\theta`; it is the variance of
 
 .. math:: n^* = \frac{\hat\theta (1 - \hat\theta)}{V}
 
 independent binary labels (the effective sample size of Korn & Graubard 1998), and the interval is
-that of so many labels. With :math:`x = n^* \hat\theta`, its limits are quantiles of
+that of as many labels. With :math:`x = n^* \hat\theta`, its limits are quantiles of
 
 .. math:: Beta(x + c,\; n^* - x + 1 - c) \quad\text{and}\quad Beta(x + 1 - c,\; n^* - x + c),
 
 Clopper & Pearson's for c = 0, which cover too often, and Jeffreys' for c = 1/2, which cover the
-nominal level on average over rates (Brown, Cai & DasGupta 2001) where the variance is known. It is
-not, so c = 1/4: for rates of 2% to 30% and 25 to 200 labels, averaged over rates within 25%, exact
-coverage is 95.4-98.6% at 0.89-0.98 of Clopper-Pearson's width. With c = 0 both are larger
-(95.8-98.8% at 1), with c = 1/2 smaller (94.0-97.6% at 0.76-0.96).
+nominal level on average over rates (Brown, Cai & DasGupta 2001) where the variance is known. The
+variance is estimated, so c = 1/4: for rates of 2% to 30% and 25 to 200 labels, averaged over rates
+within 25%, exact coverage is 95.4-98.6% at 0.89-0.98 of Clopper-Pearson's width. With c = 0 both
+are larger (95.8-98.8% at 1), with c = 1/2 smaller (94.0-97.6% at 0.76-0.96).
 
 References
 ----------

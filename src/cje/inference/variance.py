@@ -1,7 +1,7 @@
-"""Variances of an estimate from its components, and to how many degrees of freedom they are known.
+"""Variances of an estimate from its components, and their degrees of freedom.
 
-Everything here needs the clusters through a few sums alone, each taken once: with many clusters a
-pass over them is what costs.
+Everything here needs only a few sums over the clusters, each taken once: with many clusters the
+passes over them take the time.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ComponentVariance:
         seen = np.asarray(sum(_squares(c) for c in spread))
         variance = np.asarray(sum(self._moderated(c) for c in spread))
         raw = np.diag(self.raw)
-        # Where nothing varied there is nothing to scale; identical labels have a covariance.
+        # Without variance there is nothing to scale; identical labels have a covariance.
         ratio = np.where(raw > 0, (raw - seen + variance) / np.where(raw > 0, raw, 1.0), 1.0)
         # Labels and sampling that offset each other must not be moderated to nothing.
         least = np.minimum(variance / np.where(seen > 0, seen, np.inf), 1.0)
@@ -120,7 +120,7 @@ class ComponentVariance:
 
     @cached_property
     def known_skewness(self) -> FloatArray:
-        r"""(K,) the skewness shrunk to zero by how little is known of it.
+        r"""(K,) the skewness, shrunk to zero according to its variance.
 
         With :math:`T = \sum_g \psi_g^3`, whose variance is about :math:`\sum_g \psi_g^6`, the
         factor is :math:`T^2 / (T^2 + \sum_g \psi_g^6)`: the posterior mean under a normal prior
@@ -179,11 +179,11 @@ class ComponentVariance:
         return np.asarray(np.minimum(df, self._labelled_degrees(most)))
 
     def _labelled_degrees(self, most: float) -> FloatArray:
-        r"""(K,) what the labelled clusters allow: Satterthwaite over their expected variances.
+        r"""(K,) Satterthwaite degrees of freedom over the labelled clusters' expected variances.
 
-        The label part :math:`L = \sum_g v_g` over m labelled clusters is known to
+        The label part :math:`L = \sum_g v_g` over m labelled clusters has
         :math:`(1 - 1/m) L^2 / \sum_g v_g^2` degrees of freedom (m - 1 for equal ones), the rest of
-        the variance to those of all clusters.
+        the variance has those of all clusters.
         """
         stated = [
             c.label_variance for c in self.components if c.counted and c.influence is not None

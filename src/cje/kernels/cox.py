@@ -1,6 +1,6 @@
 """Cox regression for a few covariates: Newton's method on sorted cumulative sums, Efron ties.
 
-One sort, then each iteration is a handful of cumulative sums and one small matrix product, so a
+One sort, then each iteration is a few cumulative sums and one small matrix product, so a
 fit costs milliseconds at 10^5 rows. The risk sets are prepared once (`risk_sets`) and reused for
 every reweighting, which is what makes bootstrap refits cheap.
 """
@@ -68,7 +68,7 @@ def _terms(sets: RiskSets, eta: FloatArray, w: FloatArray | None) -> _Terms:
     if sets.tied:
         denominator = denominator - sets.fraction * group_sum(sets, risk[sets.deaths])
         weight = group_mean(sets, weight)
-    # a resampled row may carry weight 0, and so may a whole risk set: it then counts for nothing
+    # a resampled row may have weight 0, and so may a whole risk set: it is then left out
     denominator = np.where(weight > 0, denominator, 1.0)
     return _Terms(risk, weight, denominator, shift)
 
@@ -121,7 +121,7 @@ def cox_fit(
     beta = np.zeros(p) if start is None else start.astype(float)
     penalty = ridge * np.eye(p)
     death_mass = np.ones(len(sets.deaths)) if weight is None else weight[sets.deaths]
-    unit = float(death_mass.mean())  # the weights' scale decides nothing
+    unit = float(death_mass.mean())  # the weights' scale does not matter
     death_sum = (death_mass[:, None] * z[sets.deaths]).sum(axis=0)
 
     def objective(candidate: FloatArray) -> tuple[float, _Terms]:
@@ -187,7 +187,7 @@ def cox_slope(
         return gradient, float(terms.weight @ (means[:, 1] - means[:, 0] ** 2))
 
     beta, information, found = concave_maximum(score, limit=250.0 / (float(np.ptp(z)) or 1.0))
-    # rounding can turn the sign of a score that only ever falls towards zero
+    # rounding can change the sign of a score that falls towards zero
     return beta, information, found and information > 1e-12 * float(mass.sum())
 
 

@@ -304,7 +304,7 @@ def _interpolate(
     find: Callable[[FloatArray], IntArray],
     at: FloatArray,
 ) -> FloatArray:
-    """What `np.interp` does, except that its rounding can pass the right-hand knot by one bit."""
+    """Same as `np.interp`, but never beyond the right-hand knot by rounding."""
     inside: FloatArray = np.maximum(at, knots[0])
     np.minimum(inside, knots[-1], out=inside)
     segment = find(inside)

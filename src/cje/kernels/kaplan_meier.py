@@ -48,7 +48,7 @@ def _counts(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Distinct times, weight of events at each, weight at risk (time >= u) at each."""
     weight = np.ones(len(time)) if w is None else w
-    order = np.argsort(time)  # ties are summed: their order is of no account
+    order = np.argsort(time)  # ties are summed: their order does not matter
     t, mass = time[order], weight[order]
     first = np.flatnonzero(np.concatenate(([True], t[1:] != t[:-1])))
     deaths = np.add.reduceat(np.where(event[order], mass, 0.0), first)

@@ -20,14 +20,15 @@ def segment_finder(edges: FloatArray, n_points: int) -> Callable[[FloatArray], I
 
     The range of the edges is cut into equal buckets; a table gives the first candidate of a point's
     bucket, and a comparison or two corrects it. The answer is exact: rounding in the bucket number
-    only moves the starting point. Bisection stays where it pays: few points, or crowded edges.
+    only moves the starting point. Bisection is used where it is faster: few points, or crowded
+    edges.
 
     Parameters
     ----------
     edges : ndarray
         Strictly increasing.
     n_points : int
-        How many points are to come, about.
+        Approximate number of points.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The quadratic programme on the probability simplex, for a handful of candidates."""
+"""The quadratic programme on the probability simplex, for a few candidates."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from cje.kernels.arrays import IntArray
 
 __all__ = ["SMALLEST_SHARE", "check_frac", "check_groups"]
 
-SMALLEST_SHARE = 1e-12  # of the largest weight; what is less is lost when they are added up
+SMALLEST_SHARE = 1e-12  # of the largest weight; smaller weights are lost in a sum
 
 
 def check_frac(frac: float) -> float:

@@ -1,4 +1,4 @@
-"""`survival_report`: everything a reviewer asks of a survival model, in one call."""
+"""`survival_report`: every metric of a survival model, in one call."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def survival_report(
     title: str = "Survival calibration",
     subtitle: str = "",
 ) -> SurvivalReport | Report:
-    r"""Judge a model: calibration, discrimination, overall error and net benefit.
+    r"""Assess a model: calibration, discrimination, overall error and net benefit.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class _Judge:
                 ),
             )
         if s.competing is not None:
-            self.omitted["Harrell C"] = "not defined for competing events here: read AUC"
+            self.omitted["Harrell C"] = "not defined for competing events here: use the AUC"
             return
         risk = -read.at[:, -1] if scores is None else scores
         self._add("Harrell C", lambda: harrell_c(risk, s.time, self.codes, **self.options))
@@ -240,7 +240,7 @@ class _Judge:
         codes = np.where(s.time <= t, self.codes, 0)
         options = dict(self.options)
         keep = np.ones(len(s), dtype=bool)
-        if s.entry is not None:  # rows that enter after the horizon say nothing before it
+        if s.entry is not None:  # rows that enter after the horizon are not observed before it
             keep = s.entry < t
             options |= {"entry": s.entry[keep]}
             for name in ("sample_weight", "groups"):

@@ -44,8 +44,8 @@ def gaussian_draws(
     rng = check_seed(seed)
     values, vectors = np.linalg.eigh(covariance)
     keep = values > 1e-10 * max(float(values[-1]), 1e-300)
-    # The symmetric root: where eigenvalues agree, rounding picks their vectors, and it must not
-    # pick the draws.
+    # The symmetric root: where eigenvalues agree, rounding decides their vectors, and must not
+    # decide the draws.
     root = (vectors[:, keep] * np.sqrt(values[keep])) @ vectors[:, keep].T
     draws = np.asarray(rng.standard_normal((n_draws, len(values))) @ root)
     if np.isfinite(df):

@@ -1,4 +1,4 @@
-"""Bootstrap draws of O/E, slope and ICI, fast enough to use freely.
+"""Bootstrap draws of O/E, slope and ICI, fast enough for routine use.
 
 The sorts, risk sets and smoothing windows are prepared once; a draw is then a reweighting.
 """
@@ -48,7 +48,7 @@ class CalibrationDraws:
     def interval(self, metric: str, level: float = 0.95) -> Interval:
         """Percentile interval of ``"in_the_large"`` or ``"slope"``.
 
-        Refused for ``"ici"``: an absolute value averaged has a floor of noise, so that the
+        Refused for ``"ici"``: noise keeps an average of absolute values above zero, so the
         percentile interval of a perfect model lies wholly above its true value, zero. Use the
         interval of `integrated_calibration_index`.
         """
@@ -98,8 +98,8 @@ def bootstrap_calibration(
     own = check_probabilities("survival_probs", survival_probs, n=n)
     score, spread = check_scores(risk_scores, n)
     at_t = check_probabilities("survival_probs_at_t", survival_probs_at_t, n=n)
-    # Sorted input makes every later sort cheap; rows that tie in everything are alike, so that the
-    # order the rows came in moves no draw.
+    # Sorted input makes every later sort cheap; rows that tie in every column are interchangeable,
+    # so the order of the rows changes no draw.
     order = np.lexsort((at_t, score, own, unsorted.mass, unsorted.event, unsorted.time))
     sample = SurvivalSample(unsorted.time[order], unsorted.event[order], unsorted.mass[order])
     own, score, at_t = own[order], score[order], at_t[order]
@@ -130,7 +130,7 @@ def _refuse_resample(draw: int, observed: float, expected: float) -> NoReturn:
     if not observed:
         why = "it has no event"
     raise CJEError(
-        f"a bootstrap sample cannot be judged: {why}",
+        f"a metric is not defined on a bootstrap sample: {why}",
         where=f"sample {draw + 1}",
         hint="the data are too few to resample: use the intervals of the metrics themselves",
     )

@@ -48,11 +48,11 @@ def censoring_test(
 ) -> CensoringTest | None:
     """Cox model of the censoring time, up to the horizon, on the predicted risk.
 
-    Returns None where it cannot tell: fewer than ten rows are censored by then, or every prediction
-    is the same. Follow-up is cut at the horizon because only earlier censoring matters.
-    Weights decide who is in (those above zero) and nothing else: the likelihood-ratio test has its
-    distribution for whole subjects only. With clusters the statistic is Wald's, with the sandwich
-    variance by cluster.
+    Returns None where nothing can be tested: fewer than ten rows are censored by then, or every
+    prediction is the same. Follow-up is cut at the horizon because only earlier censoring matters.
+    Weights only select rows (those above zero): the likelihood-ratio test has its distribution for
+    whole subjects only. With clusters the statistic is Wald's, with the sandwich variance by
+    cluster.
     """
     if not isinstance(sample, SurvivalSample):
         raise CJEError("sample must come from survival_sample", where="sample", value=sample)
@@ -91,7 +91,7 @@ def censoring_findings(
 ) -> tuple[Finding, ...]:
     """A warning where censoring before the horizon follows the predicted risk, else nothing."""
     test = censoring_test(survival, sample, horizon)
-    # Both are asked for: at large n a harmless dependence is significant too.
+    # Both are required: at large n a negligible dependence is significant too.
     if (
         test is None
         or test.p_value >= CENSORING_DEPENDS_ON_RISK["p_value"]

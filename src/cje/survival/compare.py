@@ -1,4 +1,4 @@
-"""Paired differences between two models judged on the same rows."""
+"""Paired differences between two models assessed on the same rows."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def compare_survival(
     groups: Any = None,
     level: float = 0.95,
 ) -> SurvivalComparison:
-    """Judge two models on the same rows and compare every metric, paired.
+    """Assess two models on the same rows and compare every metric, paired.
 
     Parameters
     ----------

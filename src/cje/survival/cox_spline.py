@@ -102,7 +102,7 @@ def _fit(survival: FloatArray, sample: SurvivalSample, horizon: float, n_knots: 
     sets = risk_sets(np.minimum(sample.time, horizon), event, _entry(sample, horizon))
     unit = float(sample.mass.mean())
     fit = cox_fit(basis / scale, sets, sample.weight, ridge=1e-8 * unit)
-    # where the risks order the events perfectly the likelihood rises for ever, ever more flatly
+    # where the risks order the events perfectly the likelihood has no maximum
     if not fit.converged or float(np.linalg.eigvalsh(fit.information)[0]) < 1e-6 * unit:
         raise CJEError("the Cox spline has no finite estimate", where="method='cox_rcs'",
                        value=f"{int(event.sum())} events by the horizon",

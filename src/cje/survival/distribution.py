@@ -51,7 +51,7 @@ def d_calibration(
 
     An event counts in the bin that holds :math:`\hat S(T_i|x_i)`. A subject censored at
     :math:`c_i=\hat S(T_i|x_i)` has its one count spread evenly over [0, c_i], where a calibrated
-    model puts the coming event (Haider et al. 2020). For a calibrated model each bin then has
+    model places the future event (Haider et al. 2020). For a calibrated model each bin then has
     expectation n / `n_bins`, whatever the censoring.
 
     Parameters

@@ -43,7 +43,7 @@ def calibration_in_the_large(
     level: float = 0.95,
     strict: bool = False,
 ) -> MetricEstimate:
-    r"""Observed over expected events, O/E, each subject judged at its own follow-up time.
+    r"""Observed over expected events, O/E, each subject at its own follow-up time.
 
     .. math:: O/E = \frac{\sum_i \delta_i}{\sum_i E_i}, \qquad
         E_i = -\log \hat S(T_i \mid x_i) = \hat H(T_i \mid x_i).
@@ -158,7 +158,7 @@ def _since_entry(
         "pass predicted survival at the time of entry, which comes first",
     )
     refuse_rows(entry, entry == 0, "survival at entry is 0 for a subject who entered",
-                "the model calls this subject's presence impossible: smooth its tail")  # fmt: skip
+                "the model rules out that this subject entered: smooth its tail")  # fmt: skip
     return np.asarray(np.maximum(hazard + np.log(entry), 0.0))
 
 
@@ -166,7 +166,7 @@ def _no_events(
     total: float, mass: FloatArray, n: int, level: float, details: dict[str, Any],
     findings: tuple[Finding, ...],
 ) -> MetricEstimate:  # fmt: skip
-    """O/E = 0, up to the largest ratio at which no event is not yet too unlikely (Poisson)."""
+    """O/E = 0, up to the largest ratio at which observing no event is plausible (Poisson)."""
     why = "O/E is 0: there are no events, so the upper limit is Poisson's"
     warnings.warn(why, RuntimeWarning, stacklevel=3)
     finding = NO_EVENTS.finding()

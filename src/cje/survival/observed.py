@@ -205,7 +205,7 @@ def _smooth_outcome(
 
 
 def _leverage(prepared: LocalLinear, matrix: FloatArray, share: FloatArray) -> FloatArray:
-    """How much of its own fitted value each row makes, at most 0.9."""
+    """Share of its own fitted value that each row determines, at most 0.9."""
     leverage = np.einsum("cg,gc->c", prepared.interpolate, matrix)
     return np.asarray(np.clip(leverage[prepared.cells.code] * share, 0.0, 0.9))
 

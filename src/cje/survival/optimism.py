@@ -121,10 +121,10 @@ def optimism_corrected(
     where :math:`f_b` is the model refitted on the bootstrap sample :math:`D_b`.
 
     ICI is corrected on another scale. Noise alone keeps it above zero, and a bootstrap sample
-    carries that of the original data and its own, so that its plain optimism has the wrong sign.
-    With :math:`e = ICI^2 - N^2`, where N is the null reference (by subject in :math:`D_b`), which
-    averages to the squared miscalibration: :math:`\text{corrected}^2 = A^2 -
-    \frac1B\sum_b [e(f_b;D_b)-e(f_b;D)]`.
+    contains the noise of the original data and its own, so that its plain optimism has the wrong
+    sign. With :math:`e = ICI^2 - N^2`, where N is the null reference (by subject in :math:`D_b`),
+    which averages to the squared miscalibration: :math:`\text{corrected}^2 = A^2 - \frac1B\sum_b
+    [e(f_b;D_b)-e(f_b;D)]`.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def optimism_corrected(
     check_whole_number("n_bootstrap", n_bootstrap, least=2, most=1_000_000)
     rng = check_seed(seed)
     covariates = finite_array("x", x, n=len(sample), ndim=2)
-    # rows that tie in everything are alike: the order the rows came in moves no bootstrap sample
+    # rows that tie in every column are interchangeable: their order changes no bootstrap sample
     order = np.lexsort((*covariates.T, sample.event, sample.time))
     covariates, time, event = covariates[order], sample.time[order], sample.event[order]
     code = cluster_codes(sample, order)
@@ -171,7 +171,7 @@ def optimism_corrected(
             outside = model_metrics(model, covariates, time, event, horizon, subject)
         except CJEError as error:
             raise CJEError(
-                f"a bootstrap sample cannot be judged: {error.what}",
+                f"a bootstrap sample cannot be assessed: {error.what}",
                 where=f"sample {draw + 1} of {n_bootstrap}",
                 hint="the data are too few for this model or horizon: fewer covariates, "
                 "more events or an earlier horizon",

@@ -1,4 +1,4 @@
-"""What people have, as survival at the horizons and at each subject's own time.
+"""Predictions in their usual forms -> survival at the horizons and at each subject's own time.
 
 Matrices over a time grid, data frames of lifelines, pycox and scikit-survival's step functions,
 mappings from a horizon to probabilities; follow-up as a pair, a structured array or a frame.

@@ -59,7 +59,7 @@ class BaselineHazard:
 
 
 def _survival(log_hazard: FloatArray) -> FloatArray:
-    """exp(-H) from log H, whose ends leave nobody and everybody."""
+    """exp(-H) from log H; infinite log H gives 0 and 1."""
     return np.asarray(np.exp(-np.exp(np.clip(log_hazard, -750.0, 700.0))))
 
 
@@ -102,7 +102,8 @@ class Recalibration:
 def recalibrate(
     log_risk: ArrayLike, event_times: ArrayLike, event_indicators: ArrayLike
 ) -> Recalibration:
-    """Fit slope and baseline on data the model was not trained on; judge the result on a third set.
+    """Fit slope and baseline on data the model was not trained on; assess the result on a third
+    set.
 
     On the recalibration data themselves the slope of the result is one by construction.
     """

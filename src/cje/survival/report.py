@@ -22,7 +22,7 @@ from cje.survival.result import MetricEstimate
 
 __all__ = ["metric_parts", "metrics_report", "what_to_say"]
 
-# What a perfect model scores, and what a value above and below it says.
+# What a perfect model scores, and what a value above or below it means.
 _PERFECT_IS_ONE = {
     "O/E": ("more events happen than are predicted", "fewer events happen than are predicted"),
     "O/E at horizon": (
@@ -127,7 +127,9 @@ def what_to_say(metrics: Sequence[MetricEstimate], findings: Sequence[Finding]) 
             if low > 1.0 or high < 1.0:
                 can.append(f"{value}: {above if low > 1.0 else below}.")
             else:
-                cannot.append(f"That {m.label} is off: the interval includes one ({value}).")
+                cannot.append(
+                    f"That {m.label} differs from one: the interval includes one ({value})."
+                )
         elif isinstance(m, CalibrationIndex):
             noise = f"noise alone would give {number(m.null_reference)} ({p_value(m.p_value)})"
             if m.p_value < 1.0 - m.interval.level:

@@ -1,4 +1,4 @@
-"""What every metric returns: a number, its interval, and what the reader should know about it."""
+"""What every metric returns: a number, its interval and its findings."""
 
 from __future__ import annotations
 
@@ -162,8 +162,8 @@ def log_interval(value: float, spread: Spread, level: float) -> Interval:
 def logit_interval(value: float, spread: Spread, level: float, pairs: int) -> Interval:
     """Symmetric on the logit scale, for shares of pairs in (0, 1).
 
-    At 0 and 1 the standard error is zero. `pairs` pairs without a common subject are then that
-    many independent trials that all came out alike, and the interval is Clopper and Pearson's.
+    At 0 and 1 the standard error is zero. `pairs` pairs without a common subject are then that many
+    independent trials with the same outcome, and the interval is Clopper and Pearson's.
     """
     if not 0 < value < 1:
         reach = float(((1 - check_level(level)) / 2) ** (1 / pairs))

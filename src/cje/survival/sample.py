@@ -1,4 +1,4 @@
-"""Checked survival data: the one place where times, events, weights and horizons are judged."""
+"""Checked survival data: the one place where times, events, weights and horizons are checked."""
 
 from __future__ import annotations
 

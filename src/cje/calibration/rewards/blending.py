@@ -8,7 +8,7 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = ["blend_weight"]
 
-# Prior of the blend: N(1/2, 1/4^2). At 200 labels it still rules, at 2,000 the data do.
+# Prior of the blend: N(1/2, 1/4^2). With 200 labels the prior dominates, with 2,000 the data.
 _PRIOR_MEAN, _PRIOR_PRECISION = 0.5, 16.0
 
 

@@ -28,7 +28,7 @@ class FlexibleCalibrator(ScoreCalibrator):
     cv : int or iterable of (train, test)
         Folds for the comparison of modes and for out-of-fold predictions.
     random_seed : int
-        Of the fold assignment.
+        Seed of the fold assignment.
 
     Attributes
     ----------

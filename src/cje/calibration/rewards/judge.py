@@ -41,7 +41,7 @@ class JudgeCalibrator(ScoreCalibrator):
     ----------
     calibration_mode : {"auto", "monotone", "two_stage"}
     random_seed : int
-        Of the fold assignment.
+        Seed of the fold assignment.
     cv : int or iterable of (train, test)
         Folds of `fit` and `fit_transform`; `fit_cv` takes its own `n_folds`.
 

@@ -119,7 +119,7 @@ class LabelTable:
         return self._with_weights(self.weights * given[self.order])
 
     def without(self, rows: IntArray) -> LabelTable:
-        """The named rows of the caller left out."""
+        """The table without the given rows (the caller's row numbers)."""
         factors, index = np.ones(len(self.scores)), np.asarray(rows)
         inside = index.dtype.kind in "iu" and ((index >= 0) & (index < len(factors))).all()
         if index.size and not inside:

@@ -50,7 +50,7 @@ class RewardModel:
         return "monotone" if self.first_stage is None else "two_stage"
 
     def index(self, scores: FloatArray, covariates: FloatArray | None = None) -> FloatArray:
-        """The ordering the isotonic stage sees: S itself, or T = g(S, X)."""
+        """The index that the isotonic stage orders rows by: S itself, or T = g(S, X)."""
         scores = _all_finite("scores", scores, 1)
         if self.first_stage is None:
             return scores
@@ -235,7 +235,7 @@ def fit_reward_model(
         Fold of each labelled row (`cje.data.folds`); the k-th fold model is fitted without them.
     n_folds : int, optional
         Number of folds; by default ``max(folds) + 1``. A fold without labels gets the all-data fit,
-        which indeed never saw it.
+        which contains no label of that fold.
     weights : array (n,), optional
         Sample weights, or 1 / inclusion probability, or their product.
     covariates : array (n, p), optional
@@ -353,7 +353,7 @@ def _oof(models: tuple[RewardModel, ...], table: LabelTable) -> FloatArray:
 
 
 def _all_finite(name: str, values: FloatArray, ndim: int) -> FloatArray:
-    """Finite numbers; one sum sees any that is not, and only then is every row looked at."""
+    """Check for finite numbers; the sum detects any other, and rows are inspected only then."""
     array = float_array(name, values)
     if array.ndim != ndim:
         raise CJEError(f"{name} must have {ndim} dimension(s)", value=array.shape)

@@ -35,10 +35,10 @@ _VERSION = 1
 class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the two calibrators.
 
-    Two ways in. The evaluator's: a 1-D array of judge scores with labels on [0, 1], covariates
-    beside them. scikit-learn's: a 2-D X whose first column is the score and whose other columns are
-    covariates, with any finite labels (rewards are clipped to [0, 1] all the same, and a warning
-    says so where labels leave that range).
+    Two forms of input. For evaluation: a 1-D array of judge scores with labels on [0, 1], and
+    covariates as a separate array. For scikit-learn: a 2-D X whose first column is the score and
+    whose other columns are covariates, with any finite labels (rewards are still clipped to [0, 1],
+    and a warning says so where labels leave that range).
     """
 
     model_: CrossFittedRewardModel
@@ -55,7 +55,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.one_d_array = False  # 1-D is welcome too, but the checks then skip 2-D
+        tags.input_tags.one_d_array = False  # 1-D is accepted too, but with it the checks skip 2-D
         tags.target_tags.required = True
         tags.regressor_tags.poor_score = True  # rewards live on [0, 1]; a regressor's y may not
         return tags
@@ -190,7 +190,7 @@ class ScoreCalibrator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _read(
         self, X: ArrayLike, covariates: ArrayLike | None, *, fitting: bool = False
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Scores and covariates as finite float64, from either way in."""
+        """Scores and covariates as finite float64, from either form of input."""
         if not fitting:
             check_is_fitted(self, "model_")
         if is_one_dimensional(X):
@@ -267,7 +267,7 @@ def _readable_errors() -> Iterator[None]:
 
 
 def is_one_dimensional(X: ArrayLike) -> bool:
-    """Whether X is a plain column of scores (sparse matrices and data frames say no)."""
+    """Whether X is a plain column of scores (False for sparse matrices and data frames)."""
     if isinstance(X, list | tuple):
         with _readable_errors():
             return np.ndim(X) == 1

@@ -40,7 +40,7 @@ def from_json(content: Any, path: Path) -> Adapted | None:
 
 
 def from_archive(path: Path) -> Adapted:
-    """A log in Inspect's `.eval` format: a zip of one JSON file a sample."""
+    """A log in Inspect's `.eval` format: a zip of one JSON file per sample."""
     try:
         with open_file(path) as stream, zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
@@ -80,7 +80,7 @@ def _adapt(log: Mapping[str, Any], samples: list[Any], path: Path) -> Adapted:
 
 
 def _run_metadata(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells one run from another: the task and its arguments, model roles, tags."""
+    """What distinguishes runs: the task and its arguments, model roles, tags."""
     kept: dict[str, Any] = dict(spec.get("metadata") or {})
     for key in ("task", "task_args", "model_roles", "model_args", "run_id"):
         if spec.get(key):
@@ -144,7 +144,7 @@ def _sample(sample: Any) -> Any:
 
 
 def _unpacked_size(stream: BinaryIO, info: zipfile.ZipInfo) -> int:
-    """The most bytes an entry unpacks to; what the archive says of itself is not believed."""
+    """The most bytes an entry unpacks to; the sizes that the archive states are not trusted."""
     if info.compress_type == _ZSTD:
         return zstd_bound(_packed(stream, info))
     # deflate unpacks to at most 1032 times its size

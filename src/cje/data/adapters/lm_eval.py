@@ -16,7 +16,7 @@ def known_line(first: Mapping[str, Any]) -> bool:
 
 
 def from_lines(objects: Sequence[Mapping[str, Any]], path: Path) -> Adapted:
-    """One row a document; the policy is the folder's name (the harness names it after the model).
+    """One row per document; the policy is the folder's name (the harness names it after the model).
 
     Where several filters were applied to one response, the first one's rows are kept.
     """

@@ -1,4 +1,4 @@
-"""OpenAI Evals event logs: a line with the run's `spec`, then one event a line."""
+"""OpenAI Evals event logs: a line with the run's `spec`, then one event per line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def known_line(first: Mapping[str, Any]) -> bool:
 
 
 def from_lines(objects: Sequence[Mapping[str, Any]], path: Path) -> Adapted:
-    """One row a sample: the score of its `match` or `metrics` event, the text of `sampling`."""
+    """One row per sample: the score of its `match` or `metrics` event, the text of `sampling`."""
     spec = objects[0]["spec"]
     completion = spec.get("completion_fns") or [path.stem]
     samples: dict[str, dict[str, Any]] = {}

@@ -38,7 +38,7 @@ def known_line(first: Any) -> bool:
 
 
 def from_lines(objects: Sequence[Mapping[str, Any]], path: Path) -> Adapted:
-    """The results, one a test and provider."""
+    """The results, one per test and provider."""
     return adapted(_responses(objects), _TOOL)
 
 

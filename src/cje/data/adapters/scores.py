@@ -62,7 +62,7 @@ def judged_and_human(scores: Scores) -> tuple[Scores, Scores]:
 
 
 def number(value: Any) -> float | None:
-    """A score as a number: numbers, true/false and pass/fail words; None where it is none."""
+    """A score as a number: numbers, true/false and pass/fail words; None for anything else."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):

@@ -1,8 +1,8 @@
 """Spans and traces: OpenTelemetry's names for model calls (GenAI, OpenInference), nested spans.
 
 The prompt, the response and the model are taken from the attributes; everything else of a row
-stays where it is, so that scores and versions can be named by their paths. Spans that are no model
-call are ignored, and counted.
+stays where it is, so that scores and versions can be named by their paths. Spans that are not model
+calls are ignored and counted.
 """
 
 from __future__ import annotations

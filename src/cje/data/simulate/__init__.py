@@ -6,8 +6,9 @@
 | `heteroscedastic_judge` | judge scores with a variance of their own, over- or under-stated |
 | `policies_on_shared_prompts` | several policies answering the same prompts |
 | `length_biased_judge` | a judge that rewards long answers, policies of different length |
-| `skewed_outcomes` | outcomes piled up near 0 or 1 |
-| `logged_with_logprobs` | logged rows with log-probs; overlap and the shape of E[W|S] are dials |
+| `skewed_outcomes` | outcomes concentrated near 0 or 1 |
+| `logged_with_logprobs` | logged rows with log-probs; overlap and the shape of E[W|S] are
+parameters |
 
 Scores can be continuous or rounded to `levels`; labels are missing completely at random
 (``labelling="mcar"``) or depending on the score (``"mar"``, propensities recorded).

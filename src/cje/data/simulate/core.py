@@ -44,7 +44,7 @@ def check_sizes(**sizes: int) -> None:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A simulated evaluation and what only the simulator knows.
+    """A simulated evaluation and its exact truth.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def quantise(scores: FloatArray, levels: int | None) -> FloatArray:
 
 
 def score_quantile(u: FloatArray, a: float, b: float) -> FloatArray:
-    """Quantile of the Kumaraswamy(a, b) law, a cousin of Beta(a, b) with a closed form.
+    """Quantile of the Kumaraswamy(a, b) law, similar to Beta(a, b), in closed form.
 
     F(s) = 1 - (1 - s^a)^b on [0, 1], so Q(u) = (1 - (1 - u)^(1/b))^(1/a); uniform for a = b = 1.
     """

@@ -91,7 +91,7 @@ def mild_dip_judge(
     labelling: Labelling = "mcar",
     concentration: float | None = 8.0,
 ) -> Simulation:
-    """A judge fooled at the top only: E[Y|S] rises to 0.79 at S = 0.8, then falls to 0.67."""
+    """A judge wrong at high scores only: E[Y|S] rises to 0.79 at S = 0.8, then falls to 0.67."""
     return _judge("mild_dip", n, n_labels, seed, levels, labelling, concentration)
 
 

@@ -1,4 +1,4 @@
-"""Logged responses with log-probs under several targets: overlap and E[W|S] are dials."""
+"""Logged responses with log-probs under several targets: overlap and E[W|S] are parameters."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def length_biased_judge(
     labelling: Labelling = "mcar",
     concentration: float | None = 8.0,
 ) -> Simulation:
-    """Two policies of equal value; the candidate writes longer, and the judge pays for length.
+    """Two policies of equal value; the candidate writes longer, and the judge rewards length.
 
     Quality q ~ U(0.3, 0.7) has E[Y|q] = q for both, so both values are 0.5. Log-length l is
     N(0, 1) for the base and N(1, 1) for the candidate, clipped to [-3, 4]; the judge says
@@ -159,7 +159,7 @@ def skewed_outcomes(
     labelling: Labelling = "mcar",
     concentration: float | None = 3.0,
 ) -> Simulation:
-    """Outcomes piled up near 1 (or near 0 with ``near=0``), a few far away: means about 0.9.
+    """Outcomes concentrated near 1 (or near 0 with ``near=0``), a few far away: means about 0.9.
 
     S ~ Kumaraswamy(6 + k, 1.5); E[Y|S] = 0.2 + 0.78 S (mirrored for ``near=0``); with the low
     concentration most labels are close to the bound and the rest make a long tail, which is where

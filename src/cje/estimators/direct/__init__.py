@@ -1,4 +1,4 @@
-"""Direct estimation: responses of every policy are at hand; labels on a slice rectify the judge.
+"""Direct estimation: responses of every policy are available; labels on a slice correct the judge.
 
 `estimator` holds the class; the other modules hold its parts. For logged log-probs see
 `cje.estimators.offpolicy`.

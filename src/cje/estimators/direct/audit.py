@@ -1,4 +1,4 @@
-"""What the labels of a fresh-draw evaluation say about its own calibration."""
+"""Checks of the calibration of fresh draws by their own labels."""
 
 from __future__ import annotations
 
@@ -47,10 +47,9 @@ def audit_labels(
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Calibration fit, transport audits, score overlap, label choice and rater agreement.
 
-    The transport audit asks of each labelled policy whether a calibration learnt from all other
-    labels would have been right for it, within `transport_margin` on the label's scale. The value
-    of a policy with a rectifier of its own does not
-    depend on the answer; that of a borrowed policy does.
+    The transport audit tests, for each labelled policy, whether a calibration learnt from all other
+    labels is right for it, within `transport_margin` on the label's scale. The value of a policy
+    that its own labels correct does not depend on the result; that of a borrowed policy does.
     """
     model, fresh = predictor.model, sample.data
     assert model.label_oof is not None  # cross-fitted
@@ -99,7 +98,7 @@ def audit_labels(
 def _dependence(
     fresh: Dataset, pool: LabelPool, predictor: LabelPredictor
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """Do labels err alike within a column that looks like a cluster and is none?"""
+    """Are label errors correlated within a column that looks like a cluster but is not used?"""
     details: dict[str, Any] = {}
     findings: list[Finding] = []
     if fresh.cluster is not None:
@@ -119,7 +118,7 @@ def _dependence(
 
 
 def _can_audit(mine: NDArray[np.bool_]) -> bool:
-    """Whether the policy, and the others together, have labels enough for an audit."""
+    """Whether the policy, and the others together, have enough labels for an audit."""
     return bool(mine.sum() >= MIN_PROBE_LABELS and (~mine).sum() >= _MIN_OTHER_LABELS)
 
 
@@ -162,7 +161,7 @@ def _audit(
 
 def _transport_findings(audit: TransportAudit, borrowed: bool, width: float) -> list[Finding]:
     if audit.status is TransportStatus.NOT_CHECKED:
-        return []  # that nothing checks a borrowed policy is part of `borrowed-calibration`
+        return []  # `borrowed-calibration` already says that no label checks a borrowed policy
     return audit.findings(width, borrowed=borrowed, corrected=True)
 
 

@@ -1,6 +1,6 @@
 """`covariates="auto"`: length, format and text of responses, where they predict labels out of fold.
 
-A judge often likes length and lists more, or less, than people do. Features of the response that
+A judge often values length and lists more, or less, than people do. Features of the response that
 explain its errors shorten intervals; features that do not would lengthen them a little, so each set
 is used only where it lowers the out-of-fold squared error by more than its own standard error.
 """
@@ -71,7 +71,7 @@ class Gain:
 
     @property
     def used(self) -> bool:
-        """Whether the features pay."""
+        """Whether the features are used: the gain exceeds its standard error."""
         return self.gain > _STANDARD_ERRORS * self.standard_error
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def text_gain(
     pool: LabelPool,
     predictor: LabelPredictor,
 ) -> tuple[Gain, TextOffset]:
-    """What the text of the responses adds to a fitted prediction."""
+    """Gain from the text of the responses beside a fitted prediction."""
     each = predictor.each_fold(pool.scores, pool.covariates)
     residuals = pool.labels[:, None] - each
     offset = fit_text_offset(embeddings, at_labels, residuals, pool.folds, predictor.shares)
@@ -149,7 +149,7 @@ def text_gain(
 
 
 def covariate_finding(tried: Sequence[Gain], used: Sequence[Gain]) -> Finding:
-    """What was tried, and what the prediction of the labels uses."""
+    """Which features were tried, and which the prediction of the labels uses."""
     names = [", ".join(found.columns) for found in used]
     known = {column for found in used for column in found.columns}
     unused = dict.fromkeys(c for found in tried for c in found.columns if c not in known)

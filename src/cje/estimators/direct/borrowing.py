@@ -1,4 +1,4 @@
-"""The value of a policy by the calibration learnt from all labels, and what it owes to each."""
+"""The value of a policy by the calibration of all labels, and each label's influence on it."""
 
 from __future__ import annotations
 

@@ -100,14 +100,14 @@ class Cell:
     slope: float | None  # None: borrowed calibration
     r2: float | None
     spread: float | None  # variance of its labels
-    unseen_variance: float  # variance granted where identical labels show none
+    unseen_variance: float  # variance assumed where identical labels show none
     share: RaterShare  # of its labels in the value
     trials: float = np.nan  # binary labels: effective number of independent ones
     by_label: FloatArray | None = None  # borrowed: influence of every label of the pool
     label_variance: FloatArray | None = None  # of the labels of each of its clusters
     clusters: IntArray | None = None  # those clusters
-    few: FewLabels | None = None  # too few of its own: apart from `influence`
-    shrinkage: float = 0.0  # what moved its value from its own labels' mean
+    few: FewLabels | None = None  # of labels too few to be part of `influence`
+    shrinkage: float = 0.0  # how far its value is from its own labels' mean
 
     @property
     def n_labels(self) -> int:

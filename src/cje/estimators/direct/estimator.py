@@ -52,7 +52,7 @@ __all__ = ["DirectEstimator"]
 
 
 class DirectEstimator:
-    r"""Calibrated mean of fresh draws, rectified by each policy's own labels.
+    r"""Calibrated mean of fresh draws, corrected by each policy's own labels.
 
     For policy p with N responses, :math:`f` a prediction of the label cross-fitted on the labels of
     all policies, and n labels of its own with weights :math:`w_i \propto 1/\pi_i` (summing to one):
@@ -63,7 +63,7 @@ class DirectEstimator:
     The slope :math:`\lambda_p` minimises the variance (least squares), shrunk to the slope all
     policies share. :math:`\lambda = 1` is AIPW, the raw score in place of f is PPI++. The estimate
     is consistent whatever f is, as long as labels were chosen at random (or with the given
-    `label_propensity`); a good f makes it short.
+    `label_propensity`); a good f makes its interval short.
 
     A policy with labels on fewer than `min_labels` clusters (prompts, or what contains them) is
     **borrowed**: its value is the mean calibrated reward, right only if the judge -> label relation
@@ -91,8 +91,8 @@ class DirectEstimator:
     n_folds, seed : int
         Folds of clusters for cross-fitting.
     mode : {"auto", "monotone", "two_stage"}
-        Calibration mode. Asked for, ``"monotone"`` predicts from the ranks of the scores: values do
-        not change under an increasing transformation of the judge's score.
+        Calibration mode. If requested, ``"monotone"`` predicts from the ranks of the scores: values
+        do not change under an increasing transformation of the judge's score.
     min_labels : int
         Labelled clusters a policy needs for a rectifier of its own.
     level : float
@@ -101,8 +101,8 @@ class DirectEstimator:
         Whether the raters of the labels are a sample of the raters the value is about (by default
         where there are three or more), so that their choice adds variance, or are those raters.
     transport_margin : float, optional
-        Largest difference of no importance, on the label's scale, between a policy's labels and a
-        calibration learnt from the others; without one the audits are not graded.
+        Largest difference that does not matter, on the label's scale, between a policy's labels and
+        a calibration learnt from the others; without one the audits are not graded.
 
     Attributes
     ----------
@@ -240,11 +240,11 @@ class DirectEstimator:
         return [np.flatnonzero(label_cell == k) for k in range(cells.n_names)]
 
     def _n_clusters(self, own: IntArray) -> int:
-        """Labelled clusters of a cell: as many independent labels it has."""
+        """Labelled clusters of a cell: the number of its independent labels."""
         return count_distinct(self._labels.units[own])
 
     def _enough(self, n_clusters: Sequence[int]) -> list[bool]:
-        """Whether each cell rests on its own labels: it has enough, or nobody has more."""
+        """Whether each cell rests on its own labels: it has enough, or no cell has more."""
         most = count_distinct(self.pool_.clusters)
         return [
             n >= self.min_labels or (n >= MIN_CLUSTERS and most < self.min_labels)
@@ -311,7 +311,7 @@ class DirectEstimator:
         rows, value = self._sample.cells(cells, self._x, self._fitted.offset), self._valuation
         labelled = {k: value.labelled_cell(own[k], rows[k]) for k in (*tuned, *few)}
         fitted = [own_slope(labelled[k]) for k in tuned]
-        # A few labels know no slope: theirs is the common one.
+        # Few labels cannot estimate a slope: they use the common one.
         shrunken = shrunken_slopes([*fitted, *(Slope(0.0, np.inf, 0.0, 0.0) for _ in few)])
         slopes = dict(zip((*tuned, *few), shrunken.tolist() if tuned else [1.0] * len(few),
                           strict=True))  # fmt: skip

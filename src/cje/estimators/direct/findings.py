@@ -21,8 +21,8 @@ from cje.findings.labels import (
 )
 
 _OF_OTHERS = (
-    "its value rests on the calibration learnt from other labels and is right only if the judge "
-    "errs on it as it does on them"
+    "its value rests on the calibration learnt from other labels and is right only if the judge's "
+    "errors on it are like those on the others"
 )
 _FEW_OF_ITS_OWN = (
     "its value is the calibration learnt from other labels, corrected as far as its own show an "
@@ -92,8 +92,8 @@ def weighting_findings(
 ) -> list[Finding]:
     """Findings on the recorded propensities of each cell, and on those a borrowed value uses.
 
-    A cell with labels of its own rests on its own rows. A borrowed one rests on all labels: what
-    refuses any part of them (a policy, a calibration file) refuses it.
+    A cell with labels of its own rests on its own rows. A borrowed one rests on all labels: a
+    refusal of any part of them (a policy, a calibration file) refuses its value.
     """
     against = _against_pool(data, others) if borrowed else []
     found: list[Finding] = []
@@ -107,7 +107,7 @@ def weighting_findings(
 
 
 def _against_pool(data: Dataset, others: Sequence[Dataset]) -> list[Finding]:
-    """What refuses the weights of the labels that calibrate, by policy and file."""
+    """Refusals of the weights of the calibration's labels, by policy and file."""
     masks = [data.policy.codes == code for code in np.unique(data.policy.codes)]
     parts = [LabelledRows.of(data, mask) for mask in masks]
     # A file of labelled rows alone does not show the rows they were drawn from.

@@ -1,4 +1,4 @@
-"""The prediction of the label: fitted with given covariates, or with those that pay."""
+"""The prediction of the label: fitted with given covariates, or with those that lower its error."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def fit_automatically(
     *,
     text_model: str | Path | None = None,
 ) -> Fitted:
-    """The set of features with the lowest out-of-fold error, and the text, where they pay."""
+    """Fit the features with the lowest out-of-fold error, and the text, where they lower it."""
     plain = best = fit_with(parts, [None] * len(parts), n_folds, seed, mode)
     tried: list[Gain] = []
     used: list[Gain] = []

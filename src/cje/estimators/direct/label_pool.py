@@ -101,7 +101,7 @@ def gather_labels(
 
 
 def _check_enough(data: Dataset, n_labels: int, n_units: int) -> None:
-    """Enough labels to fit a calibration, on enough clusters to know how they vary."""
+    """Raise where labels are too few for a calibration, or their clusters for a variance."""
     if n_labels < _MIN_LABELS:
         raise CJEError(
             f"direct needs at least {_MIN_LABELS} oracle labels in all",
@@ -201,7 +201,7 @@ def _copies(part: _Part, earlier: Sequence[_Part]) -> BoolArray:
     """Which labels of `part` an earlier part already holds, whatever the policy's name.
 
     Logged rows are often the fresh draws of the policy that wrote them: the same responses, scores
-    and labels. Counted twice, they would make the calibration look better known than it is. On a
+    and labels. Counted twice, they would make the calibration look more certain than it is. On a
     coarse scale one agreement may be chance, so a policy's rows are copies of another's only where
     score and label agree on every response (prompt and draw) that both have labelled.
     """
@@ -236,7 +236,7 @@ def _shared_responses(
 
 
 def _same_labels(part: _Part, at: IntArray, other: _Part, other_at: IntArray) -> bool:
-    """Scores and labels agree; the tolerance is for scales that were mapped to [0, 1] apart."""
+    """Scores and labels agree; the tolerance is for scales mapped to [0, 1] separately."""
     mine, theirs = part.rows[at], other.rows[other_at]
     return np.allclose(
         part.data.judge_score[mine], other.data.judge_score[theirs], rtol=0.0, atol=1e-9

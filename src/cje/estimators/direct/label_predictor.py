@@ -3,7 +3,7 @@
 Isotonic regression is consistent but noisy with few labels; a line is stable but biased. The
 blend's weight is estimated from out-of-fold errors with a prior at one half, so it moves to
 the calibration as labels accumulate. Any prediction keeps the rectified estimators valid; a better
-one makes them shorter.
+one makes their intervals shorter.
 """
 
 from __future__ import annotations

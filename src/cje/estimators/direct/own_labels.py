@@ -5,8 +5,8 @@ calibration, and :math:`\delta = R - B` the offset that its labels show, with va
 :math:`s^2`. Under :math:`\delta \sim N(0, \tau^2)` the best value is :math:`B + w \delta` with
 :math:`w = \tau^2 / (\tau^2 + s^2)` (empirical Bayes; Efron & Morris 1972). The spread of the
 offsets is what the policy's labels show, but at least a twentieth of the label's range:
-:math:`\tau = \max(|\delta|, 0.05)`. The weight of the prior ends where the policy has labels
-enough: :math:`s^2` is multiplied by :math:`1 - n / n_0`, so nothing jumps at :math:`n_0`.
+:math:`\tau = \max(|\delta|, 0.05)`. The weight of the prior reaches zero where the policy has
+enough labels: :math:`s^2` is multiplied by :math:`1 - n / n_0`, so nothing jumps at :math:`n_0`.
 
 The interval is that of R, around R (`InfluenceEstimate.shrinkage`): any offset is covered alike,
 and the prior only lowers the error of the value. Around the value, an interval of the same width
@@ -26,9 +26,9 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = ["ENTER_FROM", "FewLabels", "few_labels", "towards_borrowed"]
 
-# Labelled clusters from which a policy's own labels enter and audit its calibration: with two, an
-# offset is known to one degree of freedom and every interval is useless; with six, a bad policy
-# with five labels would keep the judge's value.
+# Labelled clusters from which a policy's own labels enter and audit its calibration: with two, the
+# variance of an offset has one degree of freedom and every interval is useless; with six, a bad
+# policy with five labels would keep the judge's value.
 ENTER_FROM = int(TRANSPORT_FAIL["labels_needed"])
 
 # A twentieth of the label's range: offsets that small are common between versions. With half of it
@@ -42,11 +42,11 @@ class FewLabels(NamedTuple):
     influence: FloatArray
     spread: FloatArray  # expected standard deviation of each cluster's influence
     variance: float  # moderated
-    unseen: float  # that variance where residuals that are all alike show none of it
+    unseen: float  # that variance where identical residuals show none
 
 
 def few_labels(own: Rectified, cell: LabelledCell, residual_variance: float) -> FewLabels:
-    """What a few labels move, moderated by the residual variance of all other labels.
+    """The influence of a few labels, moderated by the residual variance of all other labels.
 
     The `Component` made of it (`few_label_component`) counts labelled clusters and prior in its
     degrees of freedom (`cje.inference.moderation`).

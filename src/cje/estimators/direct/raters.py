@@ -1,4 +1,4 @@
-r"""Raters as a sample of raters: how far the value would move with others.
+r"""Raters as a sample of raters: the variance of a value from their choice.
 
 Rater j gave label :math:`y_{ij} = \bar y_i + d_{ij}` to row i, one of :math:`m_i` raters. With the
 weights :math:`w_i` of the value and residuals :math:`r_i` of the rows' mean labels, rater j's share
@@ -11,11 +11,11 @@ Without effects of raters the sum of its squares is about
 mean errors taken out of r and d (times n / (n - J) for that). The sum, each square divided by one
 minus the rater's share :math:`c_j` (HC2), less :math:`(1 - 1/(J-1)) E_0`, is the variance from the
 choice of J raters (two-way clustering by rows and raters; Cameron, Gelbach & Miller 2011), known to
-:math:`d = (1 - 1/J) (\sum c_j^2)^2 / \sum c_j^4` degrees of freedom. Three raters show it so badly
-that taking all of :math:`E_0` away, and Satterthwaite's formula with an estimated share s of the
-variance, leave coverage at 91%: hence the factor, and d s degrees of freedom, which turn
-:math:`s^2/d` into :math:`s/d` there. Policies that the same
-raters labelled share it, so most of it cancels in a difference.
+:math:`d = (1 - 1/J) (\sum c_j^2)^2 / \sum c_j^4` degrees of freedom. Three raters estimate it so
+imprecisely that subtracting all of :math:`E_0` away, and Satterthwaite's formula with an estimated
+share s of the variance, leave coverage at 91%: hence the factor, and d s degrees of freedom, which
+turn :math:`s^2/d` into :math:`s/d` there. Policies that the same raters labelled share it, so most
+of it cancels in a difference.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["MODES", "RaterShare", "rater_component", "rater_role"]
 
 MODES = ("auto", "random", "fixed")
 _MAX_SHARE = 0.9
-_SAMPLE_FROM = 3  # raters: two leave one degree of freedom and intervals that say nothing
+_SAMPLE_FROM = 3  # raters: two leave one degree of freedom and useless intervals
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def rater_component(data: Dataset, shares: list[RaterShare]) -> Component | None
         alone = each * (own - effect + shared[labels.row])
         chance[k] += float(alone @ alone)
         chance[k] *= len(rows) / max(len(rows) - n_raters, 1.0)
-        # HC2: a rater with a large share pulls the mean towards his own labels.
+        # HC2: a rater with a large share pulls the mean towards their own labels.
         inflation = 1.0 / (1.0 - np.minimum(total, _MAX_SHARE))
         by_rater[:, k] *= np.sqrt(inflation)
         chance[k] *= float(total @ inflation)

@@ -43,7 +43,7 @@ class LabelledCell(NamedTuple):
 
     @property
     def n_clusters(self) -> int:
-        """Labelled clusters: what the labels' part of the variance is known from."""
+        """Labelled clusters: those from which the labels' part of the variance is estimated."""
         return int(self.cluster.max(initial=-1)) + 1
 
     def by_cluster(self, values: FloatArray) -> FloatArray:
@@ -87,10 +87,10 @@ def own_slope(cell: LabelledCell) -> Slope:
 
 
 def shrunken_slopes(slopes: list[Slope]) -> FloatArray:
-    """Each cell's slope shrunk to the pooled one, by how well it is known.
+    """Each cell's slope, shrunk to the pooled one according to its variance.
 
     ``(s^2 b + v b_pool) / (s^2 + v)`` with v the variance of b and s = 0.15: with many labels a
-    cell keeps its own slope, with few it shares.
+    cell keeps its own slope, with few it gets nearly the pooled one.
     """
     sxx, sxy = sum(s.sxx for s in slopes), sum(s.sxy for s in slopes)
     pooled = sxy / sxx if sxx > 0 else 0.0
@@ -134,11 +134,11 @@ def rectified_mean(
 def effective_trials(
     whole: FloatArray, rest: float, rows_per_label: float, cell: LabelledCell
 ) -> float:
-    r"""As many independent binary labels know the value as well; NaN where labels are not binary.
+    r"""Number of independent binary labels with the same variance; NaN where labels are not binary.
 
-    :math:`n^* = \frac{\bar y (1 - \bar y)}{V_0} \cdot \frac{V_0}{V}`: what the labels alone are
-    worth under their design (at most their number; where all are equal, Kish's number of clusters),
-    times what the prediction saves, at most the rows over the labels.
+    :math:`n^* = \frac{\bar y (1 - \bar y)}{V_0} \cdot \frac{V_0}{V}`: the effective number of
+    labels under their design (at most their number; where all are equal, Kish's number of
+    clusters), times the gain of the prediction, at most the rows over the labels.
 
     Parameters
     ----------

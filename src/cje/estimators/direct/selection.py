@@ -96,7 +96,7 @@ def selection_findings(
 
 
 def order_findings(data: Dataset, checks: Mapping[str, SelectionCheck]) -> list[Finding]:
-    """Policies whose labels lie in one part of the file, where no time says what that means.
+    """Policies whose labels lie in one part of the file, where no column of times explains it.
 
     Policies with recorded propensities have no check. Where labelling was modelled from other
     factors, the place of a row is compared beyond what these explain: a file in the order of the

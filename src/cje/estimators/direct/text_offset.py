@@ -1,8 +1,8 @@
 r"""What the text of a response adds to the prediction of its label: one number per response.
 
 With embeddings e and residuals r = Y - f(S), a ridge regression of r on e whose penalty is the one
-of greatest (restricted) likelihood of r ~ N(mu, s^2 (I + h E E')). Where the text says nothing the
-likelihood is greatest at h = 0, and the offset is zero.
+of greatest (restricted) likelihood of r ~ N(mu, s^2 (I + h E E')). Where the text explains nothing
+the likelihood is greatest at h = 0, and the offset is zero.
 
 No label enters its own prediction: fold k's regression is fitted on the labels of the other folds,
 with residuals of the calibration that did not see fold k either, so its prediction f_k + g_k of the
@@ -23,7 +23,7 @@ from cje.kernels.arrays import FloatArray, IntArray
 __all__ = ["TextOffset", "fit_text_offset"]
 
 # Variance that text explains over the variance that it does not, of a text of average length.
-# The grid's ends are no penalty to speak of and no text; its steps are a factor of two.
+# The ends of the grid are almost no penalty and no text; its steps are a factor of two.
 _RATIOS = np.concatenate([[0.0], 2.0 ** np.arange(-12.0, 7.0)])
 
 

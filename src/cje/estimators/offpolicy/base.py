@@ -83,14 +83,15 @@ class OffPolicyEstimator(ABC):
         Least such estimate; a tenth of the labelled share by default. Recorded propensities are
         used as they are.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     thresholds : GateThresholds, optional
     shrinkage : WeightShrinkage, optional
-        Take weight from rows the judge is unsure about (needs `judge_variance`). The gates read
-        the weights as they were.
+        Reduce the weights of rows where the judge's variance is large (needs `judge_variance`). The
+        gates read the weights as they were.
     label_weight : {"raw", "projected"}
-        Weights of the label part: W, or m(S) = E[W | S]. The latter takes E[Y | S] to be the same
-        under the target (less variance; wrong, and at best found out, where it is not).
+        Weights of the label part: W, or m(S) = E[W | S]. The latter assumes that E[Y | S] is the
+        same under the target: less variance, but biased where it is not, which `carry_over` detects
+        only where the bias is large.
     logprob_noise : float
         Standard deviation of one log-prob between repeated scorings. The ratio of two has twice
         that variance, so weights are divided by exp(logprob_noise ** 2), their mean factor.
@@ -105,7 +106,7 @@ class OffPolicyEstimator(ABC):
     labels_in_sample: ClassVar[bool] = False
     # Estimators that average W times something unbounded in W need a finite variance of
     # W; the others use W through its projection m(S) only, and a heavy tail is a warning there.
-    # Labels weighted by W refuse it, too.
+    # With labels weighted by W it refuses as well.
     heavy_tail_refuses: bool = True
     # Self-normalised estimates stay near [0, 1]; an unnormalised one may be anywhere.
     bounded: ClassVar[bool] = True
@@ -238,7 +239,7 @@ class OffPolicyEstimator(ABC):
         kept = [part for part in fit.components if self.oua_jackknife or part.kind != LABELS]
         influence = InfluenceEstimate(
             problem.logged.policies,
-            # The label part can carry a value near the range's end beyond it.
+            # The label part can move a value near the end of the range beyond it.
             np.clip(fit.values, 0.0, 1.0) if self.bounded else fit.values,
             (*kept, *self._unseen(used, fit), *self.weight_bias(problem, fit)),
             problem.cluster_names,
@@ -269,7 +270,7 @@ class OffPolicyEstimator(ABC):
         )
 
     def weighted_outcome(self, problem: Problem) -> FloatArray:
-        """(n, K) what a row's weight multiplies besides its label residual: here nothing."""
+        """(n, K) factor of a row's weight besides its label residual: zero here."""
         return np.zeros((len(problem.logged), len(problem.logged.policies)))
 
     def weight_bias(self, problem: Problem, fit: Fit) -> list[Component]:

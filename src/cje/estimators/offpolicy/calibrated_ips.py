@@ -32,7 +32,7 @@ class CalibratedIPS(OffPolicyEstimator):
         With ``enable_augmentation=True`` the label part, the mean of ``(L / pi) W (Y - f(S))``
         (``use_projected_weights``: m(S) in place of W), belongs to the influence function; no
         jackknife is added. Rewards are cross-fitted whatever
-        ``enable_cross_fit`` says: without that the residuals would be too small.
+        ``enable_cross_fit`` says: in-sample residuals would be too small.
     simcal_config : SimcalConfig, optional
 
     Notes

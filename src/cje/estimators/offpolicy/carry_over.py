@@ -30,15 +30,15 @@ def carry_over_findings(
     effective labels (`usable` false) are not tested. `width` is that of the labels' scale.
 
     The gap estimates the bias of the value. A significant one refuses the value only where it is
-    material beside the value's own standard error (`standard_errors`, labels on [0, 1]): a bias
-    of b standard errors leaves a 95% interval covering Phi(1.96 - b) - Phi(-1.96 - b), which is
-    94.3% at the limit b = 0.25. A smaller significant gap is a warning, and one that labels
-    weighted by W have `corrected` is information about the judge.
+    large compared with the value's standard error (`standard_errors`, labels on [0, 1]): a bias of
+    b standard errors leaves a 95% interval covering Phi(1.96 - b) - Phi(-1.96 - b), which is 94.3%
+    at the limit b = 0.25. A smaller significant gap is a warning, and one that labels weighted by W
+    have `corrected` is information about the judge.
     """
     gap = by_weight.correction - by_score.correction
     moved = by_weight.jackknife(by_weight.residual) - by_score.jackknife(by_score.residual)
     spread = by_weight.spread(by_weight.weight) - by_score.spread(by_score.weight)
-    # Few heavy labels decide the difference: its variance is known to that few degrees of freedom.
+    # Few heavy labels dominate the difference, so its variance has few degrees of freedom.
     contrast = InfluenceEstimate(
         policies,
         gap,

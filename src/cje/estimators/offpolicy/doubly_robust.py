@@ -45,9 +45,9 @@ class DRCPOEstimator(OffPolicyEstimator):
     The reward R = f(S) is a function of the score, which fresh draws have too; so the best q is f
     itself and the middle term vanishes (the default). With a learned q the value is right where
     either q predicts the reward of the target's responses or the weights are right. The label part
-    c removes the first-order error of f (see `label_term`) and, weighted by W, what E[Y | S] at the
-    target differs by; its uncertainty is added by jackknife, or is in the influence function where
-    every row is labelled.
+    c removes the first-order error of f (see `label_term`) and, weighted by W, the difference of
+    E[Y | S] at the target; its uncertainty is added by jackknife, or is in the influence function
+    where every row is labelled.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def _weights(
     weights: dict[str, Any] = {}
     findings: list[Finding] = []
     targets = sampler.dataset.target_policy_logprobs
-    assert targets is not None  # the sampler saw to it
+    assert targets is not None  # checked by the sampler
     for k, name in enumerate(logged.policies):
         clip = sampler.clipped[name]
         found = weight_diagnostics(

@@ -20,10 +20,10 @@ class IPSEstimator(OffPolicyEstimator):
     r"""Inverse propensity scoring, :math:`\hat V = \frac1n \sum_i W_i R_i` plus the label part.
 
     Unbiased for the mean reward where the log-probs are exact; a constant factor in the weights
-    goes straight into the estimate, so no shift of the log-ratios is ever applied.
+    multiplies the estimate, so no shift of the log-ratios is ever applied.
 
     Influence: :math:`\psi_i = (W_i R_i - \hat V)/n`. Assumption: the target's support lies within
-    the logging policy's. What the mean weight shows of a factor enters the variance.
+    the logging policy's. A factor that the mean weight shows enters the variance.
 
     References
     ----------

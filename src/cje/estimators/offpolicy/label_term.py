@@ -74,15 +74,15 @@ class LabelTerm:
     def spread(self, coefficients: FloatArray) -> FloatArray:
         """(G, K) weight of each prompt's labels times the standard deviation of a residual.
 
-        The labels of one prompt are taken to err together, which is cautious where they do not.
-        What labels do through the calibration is left out: it is mostly noise of the blocks'
-        masses, which out-of-fold residuals hold already.
+        The errors of one prompt's labels are taken as equal, which is conservative where they are
+        not. The labels' influence through the calibration is left out: it is mostly noise of the
+        blocks' masses, which out-of-fold residuals contain already.
         """
         sigma = np.sqrt(self.design @ self.residual**2)
         return self.by_prompt(coefficients * sigma)
 
     def pseudo_labels(self, fold_means: FloatArray) -> FloatArray:
-        """(m, K) x: what each label says of the value, given the target's means (V, K) of f."""
+        """(m, K) x: each label's estimate of the value, given the target's means (V, K) of f."""
         return np.asarray(fold_means[self.folds] + self.residual)
 
     def mean(self, pseudo: FloatArray) -> FloatArray:
@@ -92,9 +92,9 @@ class LabelTerm:
     def jackknife(self, pseudo: FloatArray) -> FloatArray:
         """(G, K) delete-one-prompt jackknife of the weighted means of pseudo-labels, by prompt.
 
-        A label of share w moves the mean by w (x - mean) / (1 - w): heavy labels, whose residuals
-        they shrink themselves, count in full (HC3; MacKinnon & White 1985). The fold models stay as
-        they are; what labels do through them is `through_calibration`.
+        A label of share w moves the mean by w (x - mean) / (1 - w): heavy labels, which shrink
+        their own residuals, count in full (HC3; MacKinnon & White 1985). The fold models are not
+        refitted; the labels' influence through them is `through_calibration`.
         """
         prompts, left = self.left_means(pseudo)
         out = np.zeros((self.n_clusters, left.shape[1]))
@@ -121,8 +121,8 @@ class CalibrationSensitivity:
     .. math:: \Big(\sum_{u \in b} t_u - \sum_{i \in b} w_i\Big) \frac{v_j}{\sum_{i \in b} v_i}
               (Y_j - f_j)
 
-    besides :math:`w_j (Y_j - f_j)`: the sum over the labels cannot see it, since the residuals of
-    a fold share the error of their model.
+    besides :math:`w_j (Y_j - f_j)`: the sum over the labels does not contain it, since the
+    residuals of a fold share the error of their model.
 
     Attributes
     ----------

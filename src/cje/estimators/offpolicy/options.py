@@ -26,7 +26,7 @@ def known_targets(sampler: PrecomputedSampler, names: Sequence[str]) -> tuple[st
 
 
 def check_logprob_noise(sd: float) -> float:
-    """A noise that a known factor corrects; beyond the registry's limit its law would matter."""
+    """Check the noise; beyond the registry's limit its distribution matters, not only its size."""
     if not is_number(sd) or not 0.0 <= sd <= REPLICATE_NOISE["refuse_sd"]:
         raise CJEError(
             f"logprob_noise must lie between 0 and {REPLICATE_NOISE['refuse_sd']:g}",

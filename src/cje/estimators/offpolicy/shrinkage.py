@@ -8,14 +8,14 @@ r"""Shrink importance weights where the judge's variance is large: ``w* = w / (1
 
 A self-normalised estimate does not change when all weights shrink alike, so only
 :math:`u = v - E[wv]/E[w]` matters there, and shrinking moves it by :math:`-\lambda C`,
-:math:`C = E[w u a]/E[w]`. Variance plus squared bias is then least at
+:math:`C = E[w u a]/E[w]`. Variance plus squared bias is then minimal at
 
 .. math:: \lambda^* = \frac{E[w^2 u a^2]}{E[w^2 u^2 a^2] + n\, C^2 E[w]^2}.
 
-With a bias (C not 0) lambda vanishes like 1/n and the estimate stays consistent; without one it
+With a bias (C not 0) lambda vanishes like 1/n and the estimate stays consistent; without a bias it
 does not change with n. Guards: no negative lambda, none beyond :math:`1/\max v` (where the
-expansion ends), and
-lambda is halved until the criterion itself, not its expansion, is better than at 0.
+expansion ends), and lambda is halved until the criterion itself, not its expansion, is better than
+at 0.
 
 The published :math:`Cov[w^2 v, w(r-\mu)]/E[w^2 v^2]` changes sign under :math:`r \to 1-r`, although
 that renaming of good and bad changes neither variance nor squared bias: it cannot be optimal. It is

@@ -115,7 +115,7 @@ class StackedDREstimator(OffPolicyEstimator):
         return self._options
 
     def _findings(self, problem: Problem, fit: Fit) -> tuple[dict[str, Any], list[Finding]]:
-        """Labels weighted by W in any component must suffice for that, too."""
+        """Findings; labels weighted by W in any component must suffice for it."""
         diagnostics, findings = super()._findings(problem, fit)
         if TRCPOEstimator.name in self.components:
             known = {(f.code, f.subject) for f in findings}

@@ -58,7 +58,7 @@ def _shifted(f: FloatArray, by: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Target:
-    """The shift and its slope, the rewards of fresh draws under f*, and what each label says."""
+    """The shift and its slope, the rewards of fresh draws under f*, and the pseudo-labels."""
 
     shift: float
     slope: float

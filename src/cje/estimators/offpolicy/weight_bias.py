@@ -1,12 +1,13 @@
-r"""What a mean weight away from one may do to a value that rests on the log alone.
+r"""Bias that a mean weight other than one implies for a value that rests on the log alone.
 
 Weights of right log-probs average one. Where they do not, the value is off by an amount d that the mean itself
 estimates, with its standard error s: of `ips` by the factor, :math:`d = \hat V (\bar W - 1)/\bar W`; of a
 self-normalised estimate, where the mean is below one, by the missing mass times how far the missing responses are from
 the others, for which one standard deviation of the labels is taken, :math:`d = (1 - \bar W)\, \sigma_Y`. Since
-:math:`E[d^2] = bias^2 + s^2`, the variance gains :math:`\max(0, d^2 - s^2)`: the bias that the mean weight shows beyond its own error. An interval of
-1.96 such standard errors holds the truth at least 95% of the time, whatever the bias, where the self-normalised error
-is normal and independent of the mean weight: :math:`P(|e + d| \le 1.96 \sqrt{1 + d^2}) \ge 0.95` for every d.
+:math:`E[d^2] = bias^2 + s^2`, the variance gains :math:`\max(0, d^2 - s^2)`: the bias that the mean
+weight shows beyond its own error. An interval of 1.96 such standard errors contains the truth at
+least 95% of the time, whatever the bias, where the self-normalised error is normal and independent
+of the mean weight: :math:`P(|e + d| \le 1.96 \sqrt{1 + d^2}) \ge 0.95` for every d.
 
 One standard deviation is a choice: logs that end at the 90 or 98% quantile of quality miss responses about 1.2 of it
 away. Half of it covers such logs too rarely where the gate on the mean weight does not refuse them; twice widens the

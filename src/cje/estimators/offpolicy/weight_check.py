@@ -52,7 +52,7 @@ def weight_check_findings(
     `standard_errors` are the values', labels on [0, 1]. What the judge misses can follow a feature
     with a slope of at most its standard deviation, sigma, per standard deviation of the feature: a
     gap of g moves labels weighted by W by up to g sigma. Where labels are weighted by m(S) (not
-    `weighs_labels`) wrong weights alone do no harm, and the finding is a warning.
+    `weighs_labels`) wrong weights alone cause no bias, and the finding is a warning.
     """
     columns = _shared(logged, fresh, covariates)
     gaps = [gap for gap in _gaps(problem, logged, fresh, columns) if gap is not None]

@@ -1,4 +1,4 @@
-"""The option `shrinkage` of the off-policy estimators: less weight where the judge is unsure."""
+"""The option `shrinkage` of off-policy estimators: less weight where the judge is uncertain."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class WeightShrinkage:
     Parameters
     ----------
     method : {"optimal", "adaptive", "fixed", "covariance"}
-        ``optimal`` minimises variance plus squared bias; ``adaptive`` goes on until the effective
-        sample size reaches `min_ess_ratio`; ``fixed`` takes `fixed_lambda`; ``covariance`` is the
-        published formula, which is not optimal.
+        ``optimal`` minimises variance plus squared bias; ``adaptive`` increases lambda until the
+        effective sample size reaches `min_ess_ratio`; ``fixed`` takes `fixed_lambda`;
+        ``covariance`` is the published formula, which is not optimal.
     fixed_lambda : float
     min_ess_ratio : float
         Effective sample size for ``adaptive``, as a share of the rows.
@@ -133,7 +133,7 @@ def shrink_weights(
 
 
 def _deviations(problem: Problem, outcome: FloatArray) -> FloatArray:
-    """(n, K) what each row's weight multiplies in the influence; weighted sums are zero."""
+    """(n, K) factor of each row's weight in the influence; weighted sums are zero."""
     logged = problem.logged
     term = problem.term(logged.weights)
     found: FloatArray = outcome - (logged.weights * outcome).mean(axis=0)

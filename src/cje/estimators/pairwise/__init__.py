@@ -1,4 +1,4 @@
 """`pairwise`: win rates and a Bradley-Terry ranking from side-by-side verdicts.
 
-What single responses are worth lives in `direct`, logged ones in `offpolicy`.
+Values of single responses are in `direct`, of logged ones in `offpolicy`.
 """

@@ -1,4 +1,4 @@
-"""What the verdicts say about the judge, the order and the choice of what people judged."""
+"""Findings on the judge, on the order and on the choice of the comparisons that people judged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cje.kernels.clusters import cluster_sums
 __all__ = ["audit_comparisons", "cell_findings"]
 
 _LEAST_IN_TEST = 10
-_LEAST_SWAPPED = 20  # comparisons in both orders that tell the judge's position bias by themselves
+_LEAST_SWAPPED = 20  # comparisons in both orders that suffice to estimate the judge's position bias
 
 
 def cell_findings(
@@ -91,7 +91,7 @@ def _judge_bias(units: Units, model: WorkingModel) -> dict[str, Any] | None:
         swing = units.swing[both]
         value = float(swing.mean())
         found = _bias(value, (swing - value) / len(swing), units.prompt[both], units)
-        same = float(np.mean(np.abs(swing) < 0.25))  # a win in one order is none in the other
+        same = float(np.mean(np.abs(swing) < 0.25))  # a win in one order counts against the other
         return found | {"source": f"{int(both.sum()):,} comparisons in both orders",
                         "same_verdict_in_both": same}  # fmt: skip
     slope = model.judge_slope

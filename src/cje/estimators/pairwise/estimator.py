@@ -42,11 +42,11 @@ class PairwiseEstimator:
     .. math:: \hat\theta = \tfrac12 + \sum_u \omega_u o_u \hat f_u
               + \sum_{u \in L} w_u o_u (h_u - \hat f_u)
 
-    A policy's value is its win rate against the policies it was compared with, each weighed alike;
+    A policy's value is its win rate against the policies it was compared with, with equal weights;
     with two policies the two values sum to one and their difference is wins minus losses. The
     estimate is consistent whatever the judge prefers, as long as the comparisons with a human
     verdict were chosen at random (or with the given `label_propensity`). The advantage of being
-    shown first is taken out: by averaging both orders where a pair was judged in both, by a
+    shown first is removed: by averaging both orders where a pair was judged in both, by a
     regression term where it was not; so is that of style where `covariates` are named.
 
     Parameters
@@ -56,9 +56,9 @@ class PairwiseEstimator:
         Differences in style (``"length"``, ``"markdown"``) to control for: win rates and strengths
         are then those at equal style.
     position : bool
-        Take out the position bias.
+        Remove the position bias.
     min_labels : int
-        Prompts with human verdicts a policy needs for a value (human verdicts: a pair).
+        Prompts with human verdicts that a policy needs for a value; human verdicts for a pair.
     level : float
         Confidence level the result reports.
     seed : int

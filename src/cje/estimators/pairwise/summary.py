@@ -59,8 +59,8 @@ def ranking_rows(
 ) -> dict[str, Any]:
     """Strengths, ranks, win probabilities and style coefficients, without the refused versions.
 
-    Ranks are joint: a version ranks no higher than below all that are better than it at the joint
-    level (max-t over all pairs).
+    Limits of ranks are joint: the lower one is one plus the number of versions that are better at
+    the joint level (max-t over all pairs).
     """
     refused = result.refused()
     if ranking is None:
@@ -110,7 +110,7 @@ def ranking_rows(
 
 
 def _by_covariance(estimate: InfluenceEstimate) -> InfluenceEstimate:
-    """The same without its influence by prompt: every difference of many would need its own."""
+    """The same by its covariance alone: many differences would each need an influence by prompt."""
     df = float(estimate.degrees_of_freedom().min())
     return InfluenceEstimate.from_covariance(
         estimate.names, estimate.values, estimate.covariance(), df=df

@@ -78,9 +78,9 @@ class Units:
 
 
 def order_is_free(units: Units, side: FloatArray) -> bool:
-    """Whether no fixed list of the policies explains who was shown first.
+    """Whether the order varies beyond what the policies explain.
 
-    Where one does, the advantage of being shown first cannot be told from the policies.
+    Where one does, the advantage of being shown first cannot be distinguished from the policies.
     """
     turned = side < 0.0
     ahead = np.where(turned, units.high, units.low), np.where(turned, units.low, units.high)

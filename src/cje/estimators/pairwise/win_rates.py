@@ -3,10 +3,10 @@ r"""Rectified win rates: of one policy against others, or of one pair.
 .. math:: \hat\theta = \tfrac12 + \sum_u \omega_u o_u \hat f_u
           + \sum_{u \in L} w_u o_u (h_u - \hat f_u)
 
-over the comparisons the policy takes part in: o = +1 or -1 is its side, :math:`\omega` weighs every
-opponent (and every prompt) alike, w is :math:`\propto \omega / \pi` on the comparisons with a human
-verdict, both sum to one. The prediction of the first sum is made at no order (and at equal style,
-where style is controlled), that of the second at the order and style the humans saw, so the
+over the comparisons the policy takes part in: o = +1 or -1 is its side, :math:`\omega` weights
+every opponent (and every prompt) equally, w is :math:`\propto \omega / \pi` on the comparisons with
+a human verdict, both sum to one. The prediction of the first sum is made at no order (and at equal
+style, where style is controlled), that of the second at the order and style the humans saw, so the
 difference removes the position bias.
 """
 
@@ -46,7 +46,7 @@ class Cell:
     label_weight : array (l,)
         Change of the value per unit of a verdict's residual.
     unseen : float
-        Variance granted where the verdicts show none.
+        Variance assumed where the verdicts show none.
     identical : bool
         Whether all human verdicts are the same.
     """

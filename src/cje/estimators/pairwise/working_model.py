@@ -20,7 +20,7 @@ from cje.kernels.arrays import FloatArray, IntArray
 
 __all__ = ["Slope", "WorkingModel", "fit_working_model", "judge_position"]
 
-_RIDGE = 0.5  # comparisons' worth of pull on each policy effect, for policies without labels
+_RIDGE = 0.5  # ridge on each policy effect, in comparisons, for policies without labels
 _TINY = 1e-9
 _MAX_LEVERAGE = 0.9
 
@@ -57,7 +57,7 @@ class WorkingModel:
         Change of the coefficients with that bias.
     judge_side : array (n,)
     position : int, optional
-        Column of the order term; None where it cannot be told from the policies.
+        Column of the order term; None where it is collinear with the policies.
     judge_column : int, optional
     style_columns : slice
     """
@@ -78,7 +78,7 @@ class WorkingModel:
 
     @property
     def judge_weight(self) -> float:
-        """How much of the judge's preference the humans share; 0 without a judge."""
+        """Slope of the humans' verdict on the judge's; 0 without a judge."""
         return 0.0 if self.judge_column is None else float(self.coefficients[self.judge_column])
 
     @property
@@ -88,7 +88,7 @@ class WorkingModel:
 
     @property
     def inflation(self) -> FloatArray:
-        """HC2: what makes the squares of residuals unbiased (MacKinnon & White 1985)."""
+        """HC2: factors that make the squares of residuals unbiased (MacKinnon & White 1985)."""
         return np.asarray(1.0 / np.sqrt(1.0 - np.minimum(self.leverage, _MAX_LEVERAGE)))
 
     def targets(self, *, equal_style: bool) -> FloatArray:
@@ -110,8 +110,8 @@ class WorkingModel:
 def judge_position(units: Units) -> Slope:
     r"""The judge's position bias where each comparison was judged in one order.
 
-    The slope of its verdict on the order, given the two policies; zero where the order cannot be
-    told from the policies.
+    The slope of its verdict on the order, given the two policies; zero where the order is collinear
+    with the policies.
     """
     n = len(units)
     rows = np.flatnonzero(~np.isnan(units.judge) & (units.judge_side != 0.0))

@@ -1,4 +1,4 @@
-"""Intervals and decisions that stay valid when one looks after every label.
+"""Intervals and decisions that stay valid under a look after every label.
 
 Asymptotic confidence sequences and finite-horizon boundaries for any `InfluenceEstimate`, a betting
 sequence for bounded means, and the stream of a calibration refitted as labels arrive. Decisions on

@@ -25,7 +25,7 @@ __all__ = ["AnytimeRule", "Look", "anytime_intervals", "anytime_limits"]
 
 FIRST_LOOK = 30
 LEAST_TUNED = 200
-_SPENT = 0.85  # share of the error a finite horizon spends; the rest is for what is asymptotic
+_SPENT = 0.85  # share of the error that a finite horizon spends; the rest is a reserve
 MOST_SKEWNESS = 0.35
 _MOST_DF = 1e8  # stdtrit has no limit at infinity
 
@@ -54,7 +54,7 @@ class AnytimeRule:
     Raises
     ------
     CJEError
-        `tuned_at` below 200, where the guarantee was not shown; a horizon before the first look.
+        `tuned_at` below 200, for which coverage was not shown; a horizon before the first look.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Look:
         Whether the first look has been reached for this quantity.
     fixed : Interval
         The interval for a sample whose size was fixed in advance. It is not valid here; it shows
-        what looking costs.
+        the price of repeated looks.
     """
 
     name: str
@@ -206,7 +206,7 @@ def anytime_intervals(
         raise CJEError("an anytime interval needs an AnytimeRule", value=rule)
     bounds = (-np.inf, np.inf) if estimate.bounds is None else tuple(np.asarray(estimate.bounds).T)
     se = estimate.standard_errors()
-    moved = np.zeros(len(estimate), dtype=bool)  # labels that are all alike show nothing
+    moved = np.zeros(len(estimate), dtype=bool)  # identical labels show no variance
     for part in estimate.components:
         if part.influence is not None:
             moved |= np.abs(part.influence).sum(axis=0) > 0.0

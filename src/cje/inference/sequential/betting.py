@@ -1,8 +1,8 @@
 r"""The betting sequence: an exact interval for the mean of bounded values, at every look.
 
 A gambler who bets against the mean m wins :math:`1 + c (y - m)/m` per value, a non-negative
-martingale if m is true. A mixture over the fractions c adapts to the variance; no distribution,
-no minimum sample and no order enters: values in any order give the same interval.
+martingale if m is true. A mixture over the fractions c adapts to the variance; no distribution and
+no minimum sample are assumed, and the order of the values does not matter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = ["betting_interval", "betting_wealth"]
 
-# Fractions of the capital at stake; small ones win slowly and surely, large ones with rare values.
+# Fractions of the capital at stake; small ones grow slowly but steadily, large ones on rare values.
 _FRACTIONS = np.geomspace(0.003, 0.99, 30)
 _STEPS = 60  # halvings of [0, 1]: beyond float precision
 
@@ -30,7 +30,7 @@ def betting_wealth(values: Any, mean: float, *, bounds: tuple[float, float]) -> 
     .. math:: K^+_n(m) = \frac1C \sum_c \prod_{i \le n} \left(1 + c\,\frac{y_i - m}{m}\right)
 
     and :math:`K^-_n` the same of :math:`1 - y` against :math:`1 - m`. By Ville's inequality each
-    exceeds :math:`2/\alpha` ever with probability at most :math:`\alpha/2` if `mean` is true.
+    ever exceeds :math:`2/\alpha` with probability at most :math:`\alpha/2` if `mean` is true.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def betting_wealth(values: Any, mean: float, *, bounds: tuple[float, float]) -> 
     mean : float
         The mean bet against, strictly within `bounds`.
     bounds : (low, high)
-        Every value lies within, whatever happens.
+        Every possible value lies within.
     """
     y, m = _unit(values, bounds), (float(mean) - bounds[0]) / (bounds[1] - bounds[0])
     if not 0.0 < m < 1.0:
@@ -52,7 +52,7 @@ def betting_wealth(values: Any, mean: float, *, bounds: tuple[float, float]) -> 
 
 
 def betting_interval(values: Any, *, bounds: tuple[float, float], level: float = 0.95) -> Interval:
-    """The means that no gambler has ruled out; exact at all looks at once.
+    """The means that no bet has ruled out; exact at all looks at once.
 
     Assumes that the values are drawn at random from a fixed population (or are martingale
     differences about one mean), and nothing else.

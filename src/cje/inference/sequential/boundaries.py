@@ -23,7 +23,7 @@ Spending = Literal["obrien-fleming", "pocock", "quadratic"]
 
 _MOST_LOOKS = 2_000
 _GRID_EDGE = 6.0  # of a Brownian motion at time one
-_NEVER = 1e-12  # error that is not spent: no critical value is finite
+_NEVER = 1e-12  # an error below this is not spent: the critical value is infinite
 
 
 def tuning_ratio(level: float = 0.95) -> float:
@@ -127,7 +127,7 @@ def _boundary(first: int, horizon: int, alpha: float, spending: Spending) -> Flo
         looks = counts
     share = looks / horizon
     values = _critical_values(share, _spent(share, alpha, spending))
-    # Between two looks the path is not watched: the later, lower value would be too low there.
+    # Between two looks the path is not observed: the later, lower value would be too low there.
     full = values[np.searchsorted(looks, counts, side="right") - 1]
     full.setflags(write=False)
     return full

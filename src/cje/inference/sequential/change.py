@@ -20,7 +20,7 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = ["ChangeEvidence", "change_evidence", "innovations"]
 
-_MOST = 8.0  # standard deviations an innovation counts for
+_MOST = 8.0  # standard deviations, at most, that an innovation counts for
 _MOST_DF = 1e8
 _PRIOR_DF = 30.0  # degrees of freedom of the whole series' variance in each period's
 # The sum of 1 / (s log(s + 1)^2) over s = 1, 2, ..., rounded up (the weights must not exceed one).
@@ -89,7 +89,7 @@ def change_evidence(
 
     For a change at look s the mean after it minus the mean before it is :math:`D`, with variance
     :math:`v` if nothing changed and :math:`v + \rho^2` under a change of prior size
-    :math:`\rho`. All other differences tell nothing, so the likelihood ratio is
+    :math:`\rho`. All other differences carry no information, so the likelihood ratio is
 
     .. math:: E_{s,t} = \sqrt{\frac{v}{v + \rho^2}}
               \exp\frac{D^2 \rho^2}{2 v (v + \rho^2)}, \qquad
@@ -101,7 +101,7 @@ def change_evidence(
 
     A standard error with few degrees of freedom is moderated towards that of the whole series
     (30 degrees of freedom of it): thirty labels of a 20% outcome are all alike in one period of
-    eight hundred, and a weight of their own variance would take that period's value for exact.
+    eight hundred, and a weight of their own variance would treat that period's value as exact.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _moderated(standard_errors: Any, df: Any, counts: Any) -> FloatArray:
 
 
 def _weights(values: Any, standard_errors: Any) -> FloatArray:
-    """Inverse variances; an estimate without spread is known to a millionth of the series' size."""
+    """Inverse variances; an estimate without spread gets a millionth of the series' size."""
     v, se = float_array("values", values), float_array("standard errors", standard_errors)
     least = 1e-6 * max(float(np.abs(v).max(initial=0.0)), 1e-12)
     return np.asarray(1.0 / np.maximum(se, least) ** 2)

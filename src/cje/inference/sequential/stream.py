@@ -32,12 +32,12 @@ def predictable_estimate(
     :math:`\pi_i`; :math:`f_{i-1}` and :math:`\pi_i` depend on earlier rows only, and
     :math:`\bar f_{i-1}` is the mean of :math:`f_{i-1}` over the rows not visited before i. Each
     term has the mean of those rows as its expectation given the past, however poor the fit: a
-    martingale, whatever the moment one looks.
+    martingale, at whatever time one looks.
 
     Parameters
     ----------
     label : array (t,)
-        NaN where the coin decided against a label.
+        NaN where the row was drawn not to be labelled.
     propensity, prediction, pool_mean : array (t,)
     pool_prediction : array (N,)
         The present fit on all judged rows, the visited ones first, in order; they give

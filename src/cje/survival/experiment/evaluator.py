@@ -21,7 +21,7 @@ __all__ = ["METRICS", "FittedModel", "MetricEvaluator", "MetricResult"]
 
 
 class FittedModel(Protocol):
-    """What the evaluator asks of a fitted model; `predict_log_risk` is used where present."""
+    """What the evaluator needs of a fitted model; `predict_log_risk` is used where present."""
 
     def predict_survival(self, x: FloatArray, times: FloatArray) -> FloatArray:
         """S(t|x), rows by times."""

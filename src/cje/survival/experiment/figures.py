@@ -43,7 +43,7 @@ def _pick(rows: Rows, **wanted: Any) -> list[Mapping[str, Any]]:
 
 
 def _half_width(row: Mapping[str, Any]) -> float:
-    """Of the 95% interval of a mean over seeds, which are few: Student's t."""
+    """Half width of the 95% t interval of a mean over seeds."""
     return 0.0 if row["se"] is None else float(stdtrit(row["n"] - 1, 0.975)) * float(row["se"])
 
 

@@ -52,7 +52,7 @@ class ProportionalHazards(ABC):
 class KnownRisk(ProportionalHazards):
     """The true linear predictor, handed over as the one covariate: the control of the experiment.
 
-    With a baseline estimated from training risks it must come out calibrated.
+    With a baseline estimated from training risks its predictions must be calibrated.
     """
 
     def fit(self, x: FloatArray, time: FloatArray, event: BoolArray) -> Self:
@@ -73,8 +73,8 @@ class CoxPHBaseline(ProportionalHazards):
     Parameters
     ----------
     ridge : float
-        Penalty ``ridge / 2 * |beta|^2`` on standardised covariates; just enough to settle
-        one-hot columns, which are collinear.
+        Penalty ``ridge / 2 * |beta|^2`` on standardised covariates; just enough to identify one-hot
+        columns, which are collinear.
     """
 
     def __init__(self, ridge: float = 1e-3) -> None:

@@ -16,8 +16,8 @@ __all__ = ["NeuralCox"]
 class NeuralCox(ProportionalHazards):
     """log-risk = v' relu(W x + b), trained on the Breslow partial likelihood by full-batch Adam.
 
-    There is no output bias: the partial likelihood does not see it. No regularisation by default,
-    so that a wide network can interpolate the training order.
+    There is no output bias: the partial likelihood does not depend on it. No regularisation by
+    default, so that a wide network can interpolate the training order.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Plan the runs, do what is not done yet, and never lose a finished one.
+"""Plan the runs, run those that are missing, and keep every finished one.
 
 A run is one scenario, model and seed. Its record is written to disk (flushed, then renamed into
-place) before it counts; resuming is the plan minus the records that match it.
+place) before it counts; a resumed experiment runs the plan minus the records that match it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def plan(config: ExperimentConfig) -> list[Run]:
 
 
 def _own_settings(config: ExperimentConfig, model: str) -> list[dict[str, Any]]:
-    """What decides a model's numbers besides the data; one entry per penalty of the network."""
+    """Settings that decide a model's numbers, besides the data; one entry per penalty."""
     if model == "forest":
         return [config.forest.model_dump()]
     if model != "neural":
@@ -161,7 +161,7 @@ def read_record(folder: Path, run: Run) -> dict[str, Any] | None:
 
 
 def write_record(folder: Path, run: Run, record: dict[str, Any]) -> None:
-    """On disk, whole or not at all."""
+    """Write the record to disk, atomically."""
     path = _record_path(folder, run)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
@@ -185,7 +185,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _need_packages(runs: Iterable[Run]) -> None:
-    """A package that a later run would miss is missed before the first one begins."""
+    """Raise for a missing package before the first run, not when a later run needs it."""
     models = {run.model for run in runs}
     if "forest" in models:
         require_extra("sksurv.ensemble", "survival", "the model 'forest'")

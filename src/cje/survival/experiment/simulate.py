@@ -117,9 +117,9 @@ def simulate_survival(
         Expected share of censored subjects; censoring times are exponential and independent, with
         their rate solved for by root bracketing on the drawn event times.
     correlation : float
-        Of neighbouring columns in the Gaussian copula.
+        Correlation of neighbouring columns in the Gaussian copula.
     levels : int
-        Of each categorical variable.
+        Levels of each categorical variable.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def simulate_survival(
 
 def _censoring_times(latent: FloatArray, target: float, rng: np.random.Generator) -> FloatArray:
     """Exponential censoring times whose expected censored share is `target`."""
-    unit = rng.exponential(size=len(latent))  # drawn always, so that a rate of 0 shifts no stream
+    unit = rng.exponential(size=len(latent))  # always drawn: a rate of 0 shifts no stream
     if target == 0:
         return np.full(len(latent), np.inf)
 

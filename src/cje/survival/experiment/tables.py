@@ -75,7 +75,7 @@ def aggregate(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of equal fields; an empty cell is a missing value. Whole or not at all."""
+    """Write rows of equal fields; an empty cell is a missing value. The write is atomic."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     with temporary.open("w", encoding="utf-8", newline="") as handle:
