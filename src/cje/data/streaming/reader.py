@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cje.data.assemble import Assembly, Wishes
+from cje.data.assemble import Assembly, ValueOptions
 from cje.data.codes import Codes
 from cje.data.convert import path_expression
 from cje.data.dataset import Dataset
@@ -89,7 +89,7 @@ def read_streamed(
         raise NotStreamed("versions side by side are not read in parts", where=table.name)
     plan = plan_source(leaves, for_source(request, source), table.name, _peek(table))
     _check_plan(plan, leaves, table)
-    wishes = Wishes(
+    options = ValueOptions(
         judge_scale=None if judge_scale is None else Scale.parse(judge_scale),
         oracle_scale=None if oracle_scale is None else Scale.parse(oracle_scale),
         number_repeats=repeats == "draws",
@@ -100,7 +100,7 @@ def read_streamed(
         scan = scan_parquet(table, plan, Path(folder.name), n_parts=n_parts, batch_rows=batch_rows)
         notes = [*opened.notes, *merged_notes([source], [plan])]
         notes.append(f"read in {n_parts} parts of whole prompts, not all rows in memory")
-        return _finished(scan, plan, table, wishes, notes, folder, n_parts)
+        return _finished(scan, plan, table, options, notes, folder, n_parts)
     except BaseException:
         folder.cleanup()
         raise
@@ -189,13 +189,13 @@ def _peek(table: ParquetTable) -> Any:
 class _Representatives(Assembly):
     """Each labelled row, and a few rows for each policy and score, standing for all."""
 
-    def scales(self, wishes: Wishes) -> tuple[Scale, Scale]:
-        judge = self._scale("judge_score", wishes.judge_scale)
-        self._check_one_scale("judge_score", judge, wishes.judge_scale)
-        oracle = self._scale("oracle_label", wishes.oracle_scale)
-        self._check_one_scale("oracle_label", oracle, wishes.oracle_scale)
+    def scales(self, options: ValueOptions) -> tuple[Scale, Scale]:
+        judge = self._scale("judge_score", options.judge_scale)
+        self._check_one_scale("judge_score", judge, options.judge_scale)
+        oracle = self._scale("oracle_label", options.oracle_scale)
+        self._check_one_scale("oracle_label", oracle, options.oracle_scale)
         assert self.policy is not None
-        self._check_policies(self.policy, wishes.min_rows)
+        self._check_policies(self.policy, options.min_rows)
         return judge, oracle
 
 
@@ -203,7 +203,7 @@ def _finished(
     scan: Scan,
     plan: Plan,
     table: ParquetTable,
-    wishes: Wishes,
+    options: ValueOptions,
     notes: list[str],
     folder: TemporaryDirectory[str],
     n_parts: int,
@@ -223,7 +223,7 @@ def _finished(
             value=scan.policies,
         )
     chosen = _represented(scan, plan, table, labelled, notes)
-    judge, oracle = chosen.scales(wishes)
+    judge, oracle = chosen.scales(options)
     order = np.argsort(scan.scores)
     counts = scan.counts[:, order]
     rank = np.argsort(order)
@@ -254,7 +254,7 @@ def _finished(
         folder=folder,
         n_parts=n_parts,
         name=table.name,
-        repeats_allowed=wishes.number_repeats,
+        repeats_allowed=options.number_repeats,
         row_name=lambda row: f"row {row + 1}",
         policy_path=plan.columns.get("policy"),
         score_rank=rank,
