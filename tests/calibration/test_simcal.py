@@ -180,7 +180,7 @@ def test_single_row_constant_scores_and_zeros_work() -> None:
         (lambda: SimcalConfig(objective="ess"), "projection or variance"),
     ],
 )
-def test_rubbish_is_refused_by_name(call, message: str) -> None:
+def test_invalid_input_is_refused_by_name(call, message: str) -> None:
     with pytest.raises(CJEError, match=message):
         call()
 
