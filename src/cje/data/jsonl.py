@@ -84,7 +84,7 @@ class JsonlTable:
             return self._careful(plan, bad)  # a field that is a value here and an object there
         try:
             raw = self._fast(plan)
-        except (*POLARS_FAILURES, UnicodeDecodeError, _NeedsCare):
+        except (*POLARS_FAILURES, UnicodeError, _NeedsCare):
             return self._careful(plan, bad)
         return Loaded.from_frame(raw, plan, bad, self.name, self._row_name)
 
@@ -218,7 +218,8 @@ def _survey_block(block: bytes) -> LeafSurvey:
         _see_lines(survey, block)
         return survey
     leaves = leaves_of_schema(schema)
-    if _hides_other_kinds(block, leaves):
+    half_pairs = any("\0" in name for leaf in leaves for name in leaf.path)  # to polars
+    if half_pairs or _hides_other_kinds(block, leaves):
         _see_lines(survey, block)
         return survey
     for leaf in leaves:
@@ -252,7 +253,7 @@ def _see_lines(survey: LeafSurvey, block: bytes) -> None:
 def _object(line: bytes) -> dict[str, Any] | None:
     """The object on a line; None where there is none (`load` says why, with its number)."""
     try:
-        row = parse_marked(line)
+        row = parse_marked(line.decode("utf-8"))  # of bytes, Python would guess the encoding
     except ValueError:
         return None
     return row if isinstance(row, dict) else None
