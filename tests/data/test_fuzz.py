@@ -92,6 +92,7 @@ def test_rows_of_anything_are_read_or_refused(given_rows: list[dict[str, Any]], 
 @given(rows, st.booleans())
 @example([*GOOD_ROWS, {"prompt_id": {"oracle_label": None}}], False)
 @example([*GOOD_ROWS, {"draw_idx": {"oracle_label": None}}], True)
+@example([*GOOD_ROWS, {"prompt_id": "p", "judge_score": "\ud800"}], False)
 def test_json_lines_of_anything_are_read_or_refused(
     given_rows: list[dict[str, Any]], skip: bool
 ) -> None:

@@ -23,6 +23,7 @@ from cje.data.guesses import (
     possible_columns,
 )
 from cje.data.leaf import Leaf, kind_of, normalised
+from cje.data.surrogates import check_column_name
 from cje.errors import CJEError
 from cje.hints import field_hint, field_option
 
@@ -248,6 +249,7 @@ class _Resolver:
         self._claim(role, leaf)
 
     def _claim(self, column: str, leaf: Leaf) -> None:
+        check_column_name(".".join(leaf.path), self.source)
         self.columns[column] = leaf.path
         self.claimed.add(leaf.path)
         if "bool" in leaf.kinds and leaf.only("bool"):

@@ -72,7 +72,7 @@ def open_sources(
         sources = [Source(table, policy or "policy", explicit=policy is not None)]
     for source in sources:
         if isinstance(source.table, JsonlTable) and not skip_bad_rows:
-            source.table.check_first_rows()
+            source.table.expect_sound_rows()
     return Opened(sources, notes)
 
 
