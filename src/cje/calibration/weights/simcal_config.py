@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cje.checks import is_number
+from cje.checks import check_share, is_number
 from cje.errors import CJEError
 
 __all__ = ["SimcalConfig"]
@@ -55,8 +55,8 @@ class SimcalConfig:
 
     def __post_init__(self) -> None:
         floor, cap, shrink = self.ess_floor, self.var_cap, self.baseline_shrink
-        if floor is not None and not (is_number(floor) and 0 < floor <= 1):
-            raise CJEError("ess_floor must lie in (0, 1]", value=floor)
+        if floor is not None:
+            check_share("ess_floor", floor)
         if cap is not None and not (is_number(cap) and cap >= 0):
             raise CJEError("var_cap must be a non-negative number", value=cap)
         if not (is_number(shrink) and 0 <= shrink <= 1):

@@ -29,7 +29,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.checks import float_array, is_number
+from cje.checks import check_share, float_array, is_number
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
@@ -156,8 +156,7 @@ def adaptive_shrinkage(
         Where no lambda reaches it, the one with the largest effective sample size.
     reached : bool
     """
-    if not (is_number(min_ess_ratio) and 0.0 < min_ess_ratio <= 1.0):
-        raise CJEError("min_ess_ratio must be in (0, 1]", value=min_ess_ratio)
+    check_share("min_ess_ratio", min_ess_ratio)
     if not is_number(start) or start < 0.0:
         raise CJEError("start must be finite and not negative", value=start)
     given = float_array("weights", weights)
