@@ -237,7 +237,7 @@ def test_what_is_estimated_is_stated_with_its_raters(raters: int, said: str) -> 
 
 
 def test_raters_as_a_sample_need_names_of_raters() -> None:
-    with pytest.raises(CJEError, match="who gave each label"):
+    with pytest.raises(CJEError, match="the rater of each label"):
         DirectEstimator(_data(), raters="random").fit_and_estimate()
 
 

@@ -118,7 +118,7 @@ class _Resolver:
         )
 
     def _further_numbers(self) -> dict[str, str]:
-        """Names in `fields` that are no role: further numbers, by their columns."""
+        """Names in `fields` that are not roles: further numbers, by their columns."""
         found = {n: c for n, c in self.request.fields.items() if n not in SYNONYMS}
         for name, column in found.items():
             near = difflib.get_close_matches(name, ROLE_NAMES, n=1, cutoff=0.75)
@@ -293,7 +293,7 @@ class _Resolver:
         return best
 
     def _rank(self, role: str, leaf: Leaf) -> tuple[bool, int, int] | None:
-        """(is a synonym, depth, place in the list of synonyms); None where it is no candidate."""
+        """(is a synonym, depth, place in the list of synonyms); None if it is not a candidate."""
         parts = leaf.parts
         name, depth = normalised(parts[-1]), len(parts) - 1
         if name == role:

@@ -33,7 +33,7 @@ class ComponentVariance:
     k : int
         Number of quantities.
     n_kept : int
-        Clusters whose influence is at hand; others may be folded into sums.
+        Clusters whose influence is kept; others may be reduced to sums.
     """
 
     def __init__(self, components: Sequence[Component], k: int, n_kept: int) -> None:

@@ -6,7 +6,7 @@ r"""Shrink importance weights where the judge's variance is large: ``w* = w / (1
 
 .. math:: \lambda_1 = E[w^2 v a^2] / E[w^2 v^2 a^2].
 
-A self-normalised estimate does not change when all weights shrink alike, so only
+A self-normalised estimate does not change when all weights shrink equally, so only
 :math:`u = v - E[wv]/E[w]` matters there, and shrinking moves it by :math:`-\lambda C`,
 :math:`C = E[w u a]/E[w]`. Variance plus squared bias is then minimal at
 
@@ -141,7 +141,7 @@ def covariance_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: Arra
     covariance = float(((noise - noise.mean()) * (spread - spread.mean())).mean())
     lam = max(0.0, covariance / curve) * top if curve > 0.0 else 0.0
     if lam == np.inf:
-        raise CJEError("weights, rewards and variances are too far apart in size", value=lam)
+        raise CJEError("weights, rewards and variances differ too much in size", value=lam)
     return lam
 
 

@@ -28,7 +28,7 @@ class Units:
     low, high : int array
         Codes of the two policies, ``low < high``. Verdicts are those for `low`.
     judge, human : array
-        Mean verdict, the orders in which it was asked counting alike; NaN where there is none.
+        Mean verdict, with equal weight for both orders; NaN where there is none.
     judge_side, human_side : array
         Mean of +1 (`low` shown first) and -1 (`high` first) over the orders seen; 0 where both
         were, or where nothing was shown side by side.
