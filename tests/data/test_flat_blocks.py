@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -200,3 +201,12 @@ def test_a_half_behind_an_escaped_backslash_is_not_read(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"p2"', r'"\\ud83d\ude00"'))
     with pytest.raises(CJEError, match="half of a surrogate pair"):
         read(path)
+
+
+def test_long_runs_of_backslashes_take_no_time() -> None:
+    for n in (2_000_000, 2_000_001):
+        block = b'{"a": "' + b"\\" * n + b'", "b": 1}\n'
+        start = process_time()
+        found = flat_kinds(block)
+        assert process_time() - start < 1.0
+        assert (found is None) == bool(n % 2)  # an odd run escapes the quote

@@ -21,6 +21,7 @@ ByteArray = NDArray[np.uint8]
 _MAX_KEYS = 100
 _MAX_NUMBER = 24  # characters; longer numbers are left to a parser, and so are long integers
 _MAX_DIGITS = 18
+_SHORT_RUN = 8  # backslashes; longer runs are rare
 _QUOTE, _BACKSLASH, _COLON, _COMMA, _SPACE, _OPEN, _CLOSE = b'"\\:, {}'
 _KINDS = {**dict.fromkeys(b"-0123456789", "number"), **dict.fromkeys(b"tf", "bool"),
           ord("n"): "null", ord('"'): "text"}  # fmt: skip
@@ -77,11 +78,16 @@ def _escaped(data: ByteArray, places: IntArray) -> BoolArray:
     """Which places follow an odd number of backslashes."""
     odd = np.zeros(len(places), dtype=bool)
     left = np.arange(len(places))
-    distance = 1
-    while len(left := left[places[left] >= distance]):
+    for distance in range(1, _SHORT_RUN):
+        left = left[places[left] >= distance]
         left = left[data[places[left] - distance] == _BACKSLASH]
+        if not len(left):
+            return odd
         odd[left] = distance % 2 == 1
-        distance += 1
+    others = np.flatnonzero(data != _BACKSLASH)
+    before = np.searchsorted(others, places[left]) - 1
+    run = places[left] - 1 - np.where(before < 0, -1, others[before])
+    odd[left] = run % 2 == 1
     return odd
 
 
