@@ -1,8 +1,9 @@
 """Keys and kinds of values in a block of JSON Lines, found by the positions of its quotes.
 
-Most evaluation files are flat: one object of plain keys and scalars per line. For such a block the
-bytes around the quotes say which keys there are, what kinds of values they have, and that none of
-them occurs twice in an object; a parser is not needed. Whatever is not plain is left to one.
+Most evaluation files are plain: one object per line, with simple keys, scalars and perhaps objects
+of such. For such a block the bytes around the quotes say which keys there are, what kinds of values
+they have, and that none of them occurs twice in an object; a parser is not needed. Whatever is not
+plain is left to one.
 """
 
 from __future__ import annotations
@@ -14,26 +15,28 @@ from numpy.typing import NDArray
 
 from cje.kernels.arrays import BoolArray, IntArray
 
-__all__ = ["flat_kinds", "has_half_pair"]
+__all__ = ["MAX_DEPTH", "has_half_pair", "plain_kinds"]
 
 ByteArray = NDArray[np.uint8]
+Path = tuple[str, ...]
 
+MAX_DEPTH = 4  # of nested fields; deeper ones play no role
 _MAX_KEYS = 100
 _MAX_NUMBER = 24  # characters; longer numbers are left to a parser, and so are long integers
 _MAX_DIGITS = 18
 _SHORT_RUN = 8  # backslashes; longer runs are rare
 _QUOTE, _BACKSLASH, _COLON, _COMMA, _SPACE, _OPEN, _CLOSE = b'"\\:, {}'
 _KINDS = {**dict.fromkeys(b"-0123456789", "number"), **dict.fromkeys(b"tf", "bool"),
-          ord("n"): "null", ord('"'): "text"}  # fmt: skip
+          ord("n"): "null", ord('"'): "text", ord("{"): "struct"}  # fmt: skip
 _PLAIN_KEY = re.compile(rb"[^\\\x00-\x1f]*")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def flat_kinds(block: bytes) -> dict[str, frozenset[str]] | None:
-    """The kinds of values (as in `Leaf`) that each key of a block has; None where a look is needed.
+def plain_kinds(block: bytes) -> dict[Path, frozenset[str]] | None:
+    """The kinds of values (as in `Leaf`) at each path of a block; None where a look is needed.
 
     For lines of valid JSON the kinds are exactly those that a parser would find, and no object has
-    a key twice, an object or a list in it, or half of a surrogate pair. A line that is not valid
+    a key twice, a list, or half of a surrogate pair. A line that is not valid
     may go unnoticed; the parser that reads the values refuses it.
     """
     data = np.frombuffer(block, dtype=np.uint8)
@@ -58,7 +61,9 @@ def flat_kinds(block: bytes) -> dict[str, frozenset[str]] | None:
     values = values + (data[values] == _SPACE)
     if starts is None or values[-1] >= len(data):
         return None
-    return _kinds_by_key(data, block, opens, closes, values, np.cumsum(starts))
+    flat = not (data[values] == _OPEN).any()
+    nesting = (np.ones_like(opens), np.cumsum(starts)) if flat else _nesting(data, quotes, opens)
+    return nesting and _kinds_by_path(data, block, (opens, closes, values), *nesting)
 
 
 def has_half_pair(block: bytes) -> bool:
@@ -99,40 +104,85 @@ def _starts_object(data: ByteArray, opens: IntArray) -> BoolArray | None:
     return starts if (starts | (before == _COMMA)).all() and starts[:1].all() else None
 
 
-def _kinds_by_key(
+def _nesting(
+    data: ByteArray, quotes: IntArray, opens: IntArray
+) -> tuple[IntArray, IntArray] | None:
+    """Of each key its depth and the number of its object among those of this depth."""
+    begins, ends = (_outside(quotes, np.flatnonzero(data == sign)) for sign in (_OPEN, _CLOSE))
+    depth = np.searchsorted(begins, opens) - np.searchsorted(ends, opens)
+    if depth.min() < 1 or depth.max() > MAX_DEPTH:
+        return None
+    depth_of_object = np.arange(1, len(begins) + 1) - np.searchsorted(ends, begins)
+    objects = np.zeros(len(opens), dtype=np.int64)
+    for level in range(1, int(depth.max()) + 1):
+        at = depth == level
+        objects[at] = np.searchsorted(begins[depth_of_object == level], opens[at])
+    return depth, objects
+
+
+def _outside(quotes: IntArray, places: IntArray) -> IntArray:
+    """The places that are not inside a text."""
+    return places[np.searchsorted(quotes, places) % 2 == 0]
+
+
+def _kinds_by_path(
     data: ByteArray,
     block: bytes,
-    opens: IntArray,
-    closes: IntArray,
-    values: IntArray,
+    keys: tuple[IntArray, IntArray, IntArray],
+    depth: IntArray,
     objects: IntArray,
-) -> dict[str, frozenset[str]] | None:
-    """Group equal keys; what their values begin with is their kind."""
-    lengths = closes - opens - 1
-    first = data[values]
-    found: dict[str, frozenset[str]] = {}
-    left = np.arange(len(opens))
-    while len(left):
-        if len(found) >= _MAX_KEYS:
-            return None
-        name = block[opens[left[0]] + 1 : closes[left[0]]]
-        alike = np.flatnonzero(lengths[left] == len(name))
-        if name:
-            # all runs of so many bytes, without a copy
-            runs = np.ndarray(len(block) - len(name), f"V{len(name)}", block, strides=(1,))
-            names = runs[opens[left[alike]] + 1]
-            alike = alike[names == names[0]]
-        same = left[alike]
-        kinds = _kinds(data, first[same], values[same])
-        twice = np.diff(objects[same]) == 0
-        if kinds is None or twice.any() or not _PLAIN_KEY.fullmatch(name):
-            return None
-        try:
-            found[name.decode("utf-8")] = kinds
-        except UnicodeDecodeError:
-            return None
-        left = np.delete(left, alike)
-    return found
+) -> dict[Path, frozenset[str]] | None:
+    """Group equal keys under equal parents; what their values begin with is their kind."""
+    opens, closes, values = keys
+    paths: list[Path] = [()]
+    path_of = np.zeros(len(opens), dtype=np.int64)
+    found: list[tuple[int, Path, frozenset[str]]] = []  # with the place of the first
+    above = np.array([], dtype=np.int64)
+    for level in range(1, int(depth.max()) + 1):
+        here = np.flatnonzero(depth == level)
+        parents = np.zeros(len(here), dtype=np.int64)
+        if level > 1:
+            behind = np.searchsorted(opens[above], opens[here])
+            if not behind.all():
+                return None
+            parents = path_of[above[behind - 1]]
+        for parent in np.flatnonzero(np.bincount(parents)).tolist():
+            left = here[parents == parent]
+            while len(left):
+                same, left = _of_the_same_name(block, opens, closes, left)
+                name = block[opens[same[0]] + 1 : closes[same[0]]]
+                kinds = _kinds(data, data[values[same]], values[same])
+                twice = np.diff(objects[same]) == 0
+                plain = _PLAIN_KEY.fullmatch(name) and _is_utf8(name)
+                if kinds is None or twice.any() or not plain or len(paths) > _MAX_KEYS:
+                    return None
+                path_of[same] = len(paths)
+                paths.append((*paths[parent], name.decode("utf-8")))
+                found.append((int(same[0]), paths[-1], kinds))
+        above = here
+    return {path: kinds for _, path, kinds in sorted(found)}
+
+
+def _of_the_same_name(
+    block: bytes, opens: IntArray, closes: IntArray, left: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The keys that equal the first of those left, and the others."""
+    length = int(closes[left[0]] - opens[left[0]] - 1)
+    alike = np.flatnonzero(closes[left] - opens[left] - 1 == length)
+    if length:
+        # all runs of so many bytes, without a copy
+        runs = np.ndarray(len(block) - length, f"V{length}", block, strides=(1,))
+        names = runs[opens[left[alike]] + 1]
+        alike = alike[names == names[0]]
+    return left[alike], np.delete(left, alike)
+
+
+def _is_utf8(name: bytes) -> bool:
+    try:
+        name.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _kinds(data: ByteArray, first: ByteArray, values: IntArray) -> frozenset[str] | None:
