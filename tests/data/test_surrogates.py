@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,26 @@ def test_raw_halves_are_not_utf_8(tmp_path: Path, place: str, skip: bool) -> Non
     assert (kept[0] == "read") == bool(sound), kept
     if sound and "judge_score" in sound[0]:
         assert kept == outcome(lambda **options: read(sound, **options), min_rows=1)
+
+
+def test_names_that_a_caller_gives_are_text() -> None:
+    rows = rows_with()
+    for fields in ({"a" + HALF: "judge_score"}, {"oracle_label": {"r" + HALF: "oracle_label"}}):
+        with pytest.raises(CJEError, match=NOT_TEXT):
+            read(rows, fields=fields)
+
+
+def test_files_whose_names_are_not_text_are_policies_with_their_bytes_written_out(
+    tmp_path: Path,
+) -> None:
+    rows = [{k: v for k, v in row.items() if k != "policy"} for row in rows_with()[::2]]
+    named = [{**row, "policy": "mine"} for row in rows]
+    for name, content in ((b"x\xff.jsonl", rows), (b"y.jsonl", named)):
+        path = os.fsencode(tmp_path) + b"/" + name
+        with open(path, "w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in content)
+    assert sorted(read(tmp_path).policies) == ["mine", "x\\udcff"]
+    assert sorted(read({"a" + HALF: rows, "b": rows}).policies) == ["a\\ud800", "b"]
 
 
 def test_comparisons_with_half_a_pair_are_refused_in_words(tmp_path: Path) -> None:

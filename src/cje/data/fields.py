@@ -249,7 +249,8 @@ class _Resolver:
         self._claim(role, leaf)
 
     def _claim(self, column: str, leaf: Leaf) -> None:
-        check_column_name(".".join(leaf.path), self.source)
+        for name in (column.partition(":")[2], *leaf.path):
+            check_column_name(name, self.source)
         self.columns[column] = leaf.path
         self.claimed.add(leaf.path)
         if "bool" in leaf.kinds and leaf.only("bool"):

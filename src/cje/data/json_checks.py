@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from cje.data.flat_blocks import has_half_pair
+from cje.data.plain_blocks import has_half_pair
 
 __all__ = ["claimed_kinds"]
 

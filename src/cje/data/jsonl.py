@@ -17,9 +17,9 @@ from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, leaves_of_schema,
 from cje.data.field_names import may_play_a_role
 from cje.data.field_plan import Plan
 from cje.data.fields import Leaf, kind_of
-from cje.data.flat_blocks import flat_kinds
 from cje.data.json_checks import claimed_kinds
 from cje.data.parsing import parse_json, parse_marked
+from cje.data.plain_blocks import plain_kinds
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
 from cje.data.tables import Loaded
@@ -30,7 +30,7 @@ __all__ = ["JsonlTable"]
 
 _FIRST_ROWS = 200
 
-Kinds = Mapping[str, frozenset[str]]
+Kinds = Mapping[tuple[str, ...], frozenset[str]]
 
 
 def _utf8_hint() -> str:
@@ -51,7 +51,7 @@ class JsonlTable:
         self.path, self.name, self._skip = path, name, skip_bytes
         self._survey: LeafSurvey | None = None
         self._all_rows_count = False  # a bad line is an error, so that none has to be told apart
-        self._flat: list[Kinds | None] = []  # of each block: what `flat_kinds` found
+        self._plain: list[Kinds | None] = []  # of each block: what `plain_kinds` found
         self._surveyed: tuple[int, int, int] | None = None  # the version of the file
 
     def leaves(self) -> list[Leaf]:
@@ -59,9 +59,9 @@ class JsonlTable:
         if self._survey is None:
             survey = LeafSurvey()
             self._surveyed = version_of(self.path)
-            for found, flat in map_blocks(self.path, self.name, self._skip, self._survey_block):
+            for found, plain in map_blocks(self.path, self.name, self._skip, self._survey_block):
                 survey.add(found)
-                self._flat.append(flat)
+                self._plain.append(plain)
             if not survey.leaves():
                 self._explain_no_objects()
             self._survey = survey
@@ -70,16 +70,16 @@ class JsonlTable:
     def _survey_block(self, _: int, block: bytes) -> tuple[LeafSurvey, Kinds | None]:
         """The fields of one block, and what is known of it for `load`.
 
-        `flat_kinds` may see a key in a line that is not JSON: reading the values refuses the line,
+        `plain_kinds` may see a key in a line that is not JSON: reading the values refuses the line,
         but where bad lines are skipped, the keys of the others are wanted.
         """
-        flat = flat_kinds(block) if self._all_rows_count else None
-        if flat is None:
+        plain = plain_kinds(block) if self._all_rows_count else None
+        if plain is None:
             return _survey_block(block), None
         survey = LeafSurvey()
-        for key, kinds in flat.items():
-            survey.add_leaf(Leaf((key,), kinds))
-        return survey, flat
+        for place, kinds in plain.items():
+            survey.add_leaf(Leaf(place, kinds))
+        return survey, plain
 
     def expect_sound_rows(self) -> None:
         """Bad lines will not be skipped: raise at the first one near the start of the file.
@@ -121,8 +121,8 @@ class JsonlTable:
         }
         if not types:
             raise _NeedsCare
-        flat = self._flat if version_of(self.path) == self._surveyed else []
-        reader = _BlockReader(plan, types, flat)
+        plain = self._plain if version_of(self.path) == self._surveyed else []
+        reader = _BlockReader(plan, types, plain)
         return pl.concat(map_blocks(self.path, self.name, self._skip, reader.read), rechunk=True)
 
     # ---- the careful path -------------------------------------------------------------------
@@ -189,22 +189,25 @@ class _BlockReader:
         self,
         plan: Plan,
         types: Mapping[tuple[str, ...], pl.DataType],
-        flat: Sequence[Kinds | None],
+        plain: Sequence[Kinds | None],
     ) -> None:
-        self._flat = flat
+        self._plain = plain
         self._select = [path_expression(p).alias(column) for column, p in plan.columns.items()]
         self._types = types
         self._schema = _nested_schema(types)
         self._names = {name for path in types for name in path}
 
     def read(self, number: int, block: bytes) -> pl.DataFrame:
-        kinds = self._flat[number] if number < len(self._flat) else None
-        if kinds is None:
-            kinds = claimed_kinds(block, self._names)
-        if kinds is None:
-            raise _NeedsCare
+        plain = self._plain[number] if number < len(self._plain) else None
+        claimed = claimed_kinds(block, self._names) if plain is None else None
         for path, dtype in self._types.items():
-            *parents, last = (kinds.get(name, frozenset()) for name in path)
+            if plain is not None:
+                found = [plain.get(path[: i + 1], frozenset()) for i in range(len(path))]
+            elif claimed is not None:
+                found = [claimed[name] for name in path]
+            else:
+                raise _NeedsCare
+            *parents, last = found
             if not _agrees(last, dtype) or not all(k <= {"struct", "null"} for k in parents):
                 raise _NeedsCare
         if block.isspace():

@@ -20,6 +20,7 @@ from cje.data.convert import CANONICAL_TYPES, column_numbers, numbered, value_hi
 from cje.data.field_plan import Plan
 from cje.data.fields import Leaf, kind_of
 from cje.data.parsing import Ambiguous
+from cje.data.plain_blocks import MAX_DEPTH
 from cje.data.problems import BadRows, is_label
 from cje.data.surrogates import HALF_PAIR, is_unicode
 from cje.data.values import Numbers
@@ -27,7 +28,6 @@ from cje.kernels.arrays import BoolArray
 
 __all__ = ["LeafSurvey", "rows_frame"]
 
-_MAX_DEPTH = 4
 _PLAIN: Mapping[type, frozenset[str]] = {
     type(None): frozenset({"null"}),
     bool: frozenset({"bool"}),
@@ -53,7 +53,7 @@ class LeafSurvey:
             here = (*path, str(name))
             kinds = kinds_of(value)
             self._kinds.setdefault(here, set()).update(kinds)
-            if "struct" in kinds and len(here) < _MAX_DEPTH:
+            if "struct" in kinds and len(here) < MAX_DEPTH:
                 self.see(value, here)
 
     def see_all(self, rows: Sequence[Mapping[str, Any]], path: tuple[str, ...] = ()) -> None:
@@ -67,7 +67,7 @@ class LeafSurvey:
             for type_ in types:
                 usual = _PLAIN.get(type_)
                 kinds |= usual or kinds_of(next(v for v in values if type(v) is type_))
-            if "struct" in kinds and len(here) < _MAX_DEPTH:
+            if "struct" in kinds and len(here) < MAX_DEPTH:
                 self.see_all([v for v in values if isinstance(v, Mapping)], here)
 
     def add(self, other: LeafSurvey) -> None:

@@ -37,5 +37,5 @@ def check_column_name(name: str, where: str | None = None) -> None:
             f"the name of a column {HALF_PAIR}",
             where=where,
             value=name,
-            hint="rename the column in the source",
+            hint="give the column another name",
         )
