@@ -20,6 +20,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pydantic
+import pytest
+
 import cje
 
 INTERNAL = {"checks", "hints", "terminal"}  # used by the other packages, not by users
@@ -72,6 +75,10 @@ def surface() -> list[str]:
     return lines
 
 
+@pytest.mark.skipif(
+    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 10),
+    reason="pydantic before 2.10 shows None for <factory> in signatures",
+)
 def test_the_public_surface_changes_only_on_purpose() -> None:
     found = surface()
     kept = KEPT.read_text(encoding="utf-8").splitlines()

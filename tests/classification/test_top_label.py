@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits, load_iris
 from sklearn.frozen import FrozenEstimator
@@ -38,6 +39,7 @@ from cje.errors import CJEError
 PEERS = json.loads((Path(__file__).parent / "fixtures" / "peers.json").read_text())
 LOAD = {"iris": load_iris, "digits": load_digits}
 IRIS = load_iris(return_X_y=True)
+OLD_SKLEARN = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8)
 
 
 class Given(ClassifierMixin, BaseEstimator):
@@ -74,6 +76,8 @@ def _frozen(**options):
 
 @pytest.mark.parametrize("case", PEERS["top_label"], ids=lambda c: f"{c['data']}-{c['calibrator']}")
 def test_top_label_calibration_equals_mapies_under_the_split_protocol(case):
+    if OLD_SKLEARN and (case["data"], case["calibrator"]) == ("digits", "isotonic"):
+        pytest.skip("scikit-learn before 1.8 rounds naive Bayes otherwise: other ties")
     X, y = LOAD[case["data"]](return_X_y=True)
     split = ShuffleSplit(1, test_size=case["calib_size"], random_state=case["random_state"])
     model = TopLabelCalibrator(GaussianNB(), calibrator=case["calibrator"], cv=split, min_count=0)
@@ -319,7 +323,8 @@ def test_bad_arguments_give_clear_errors():
     ):
         with pytest.raises(CJEError, match=words):
             TopLabelCalibrator(GaussianNB(), **options).fit(X, y)
-    with pytest.raises(ValueError, match="non-zero"):
+    # scikit-learn refuses such weights from 1.8 on; before, its probabilities are NaN.
+    with pytest.raises(ValueError, match=r"non-zero|not be NaN"):
         TopLabelCalibrator(GaussianNB()).fit(X, y, sample_weight=np.zeros(150))
     odd = np.arange(150) % 2 == 1
     split = [(np.flatnonzero(odd), np.flatnonzero(~odd))]

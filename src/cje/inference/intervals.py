@@ -146,7 +146,8 @@ def interval_limits(
     # stdtrit has no limit at infinity; a hundred million is the normal quantile to 1e-8.
     quantile = stdtrit(np.minimum(nu, _NORMAL_DF), 0.5 + level / 2.0)
     quantile = np.where(se > 0.0, quantile, 0.0)  # zero standard error needs none
-    if not (quantile <= LARGEST).all():
+    # Strictly: scipy 1.13 returns 1e100 for every larger quantile.
+    if not (quantile < LARGEST).all():
         raise CJEError(
             "no interval reaches this level with so few degrees of freedom", value=(level, df),
             hint="lower the level",
