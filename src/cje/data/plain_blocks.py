@@ -122,7 +122,7 @@ def _nesting(
 
 def _outside(quotes: IntArray, places: IntArray) -> IntArray:
     """The places that are not inside a text."""
-    return places[np.searchsorted(quotes, places) % 2 == 0]
+    return np.asarray(places[np.searchsorted(quotes, places) % 2 == 0])
 
 
 def _kinds_by_path(
