@@ -196,6 +196,13 @@ def test_a_pilot_measures_the_judge_and_reports_how_uncertain_its_plan_is(truth)
     assert low <= plan.cautious.n_labels
 
 
+def test_resampled_pilots_miss_as_much_of_the_labels_as_the_pilot_itself():
+    data = simulate.policies_on_shared_prompts(400, 2, 25, seed=1).dataset
+    pilot = measure_pilot(data, n_draws=100)
+    missed = np.median([draw.sd**2 * (1.0 - draw.r2) for draw in pilot.draws])
+    assert missed == pytest.approx(pilot.quality.sd**2 * (1.0 - pilot.quality.r2), rel=0.06)
+
+
 @pytest.mark.slow
 def test_the_range_of_a_pilot_plan_usually_holds_the_right_plan(truth):
     quality, _ = truth

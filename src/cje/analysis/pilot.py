@@ -182,7 +182,8 @@ class _PilotRows:
         """Judge quality with prompt g counted `multiplicity[g]` times."""
         counts = np.asarray(multiplicity, dtype=np.float64)
         w = counts[self.label_prompt] * self.weight
-        w *= w.sum() / max(float(w @ w), 1e-300)  # sums to the effective number of labels
+        # Sums to Kish's effective number of labels; a prompt drawn twice counts as two prompts.
+        w *= w.sum() / max(float(w @ self.weight), 1e-300)
         total = np.bincount(self.label_policy, w, self.n_policies)
         mean = np.bincount(self.label_policy, w * self.label, self.n_policies) / np.maximum(
             total, 1.0
