@@ -36,7 +36,10 @@ def _signature(value: Any) -> str:
         text = str(inspect.signature(value))
     except (TypeError, ValueError):
         return ""
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    # Python 3.13 writes two names otherwise than 3.11 does.
+    text = text.replace("pathlib._local.", "pathlib.")
+    return re.sub(r"(?<![\w.])Annotated\[", "typing.Annotated[", text)
 
 
 def _methods(value: type) -> list[str]:

@@ -97,7 +97,9 @@ def files(folder: Path, rows: Rows) -> dict[str, Callable[..., Dataset]]:
 def frames(rows: Rows) -> dict[str, Callable[..., Dataset]]:
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: [row.get(name) for row in rows] for name in names}
-    pandas = pd.DataFrame({n: pd.Series(values, dtype=object) for n, values in columns.items()})
+    cells = [pd.Series(values, dtype=object) for values in columns.values()]
+    pandas = pd.DataFrame(dict(enumerate(cells)))
+    pandas.columns = pd.Index(names, dtype=object)  # pandas 3 would encode text
     return {
         "pandas": lambda **options: read(pandas, **options),
         "columns": lambda **options: read_source(columns, **options),  # type: ignore[dict-item]
