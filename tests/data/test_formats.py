@@ -127,6 +127,15 @@ def test_a_duckdb_relation_is_read(expected: Dataset) -> None:
         assert read(connection.sql("SELECT * FROM frame")) == expected
 
 
+@pytest.mark.parametrize("options", [{"sheet": "evals"}, {"on": "prompt_id"}])
+def test_an_option_that_has_nothing_to_act_on_is_refused(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    FRAME.write_csv(tmp_path / "a.csv")
+    with pytest.raises(CJEError, match=r"not a workbook|no table of labels"):
+        read(tmp_path / "a.csv", **options)
+
+
 def test_a_sheet_is_chosen_by_name(tmp_path: Path, expected: Dataset) -> None:
     with pd.ExcelWriter(tmp_path / "a.xlsx", engine="xlsxwriter") as book:
         pd.DataFrame({"remark": ["x"]}).to_excel(book, sheet_name="notes", index=False)

@@ -26,7 +26,7 @@ from cje.data.values import mapping_note
 from cje.data.versions import ask_about_versions, columns_that_tell_repeats_apart
 from cje.data.wide import spread
 from cje.errors import CJEError
-from cje.hints import FIELD_NAMES, label_map_hint, pairwise_hint
+from cje.hints import FIELD_NAMES, label_map_hint, option_hint, pairwise_hint
 
 __all__ = ["for_source", "merged_notes", "plan_source", "read", "without_policy"]
 
@@ -112,6 +112,9 @@ def read(
     >>> data.metadata["reading"][0]
     "judge_score read from 'score'"
     """
+    if on is not None and labels is None:
+        raise CJEError("columns to join on, but no table of labels to join", value=on,
+                       hint=f"add the table: {option_hint('labels', 'labels.csv')}")  # fmt: skip
     sources, notes = open_sources(source, policy, sheet, skip_bad_rows=skip_bad_rows)
     request = Request(
         fields=without_policy(fields, policy),

@@ -211,6 +211,9 @@ def _open_file(path: Path, policy: str | None, sheet: str | None = None) -> Sour
         return source
     if format_ == "workbook":
         return _frame_source(*workbook_frame(path, sheet), path, policy)
+    if sheet is not None:
+        raise CJEError("a sheet was named, but this file is not a workbook", where=path.name,
+                       value=sheet, hint="leave the sheet out")  # fmt: skip
     if format_ == "arrow":
         return _frame_source(arrow_frame([path]), "an Arrow file", path, policy)
     if format_ == "database":

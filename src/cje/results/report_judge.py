@@ -185,7 +185,7 @@ def _or_nan(value: float | None) -> float:
 def _mark(bias: BiasEffect) -> str:
     if bias.p_adjusted >= JUDGE_BIAS["p_value"]:
         return ""
-    return "flatters" if bias.effect > 0 else "is harsh"
+    return "overrates" if bias.effect > 0 else "underrates"
 
 
 def _tone(bias: BiasEffect) -> str:
