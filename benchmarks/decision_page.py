@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import results
 from benchmarks.decision import MOST_WRONG
 from benchmarks.environments import ROOT
+from benchmarks.markers import replace_between
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,6 @@ __all__ = ["table"]
 PAGE = ROOT / "docs" / "methods" / "decision.md"
 LEAST = 30
 PICTURE = ROOT / "docs" / "img" / "decision.png"
-BEGIN, END = "<!-- decision table: begin -->", "<!-- decision table: end -->"
 PANELS = {
     "Arena sample": "Arena sample, replayed",
     "good judge": "Simulation with a good judge",
@@ -157,8 +157,7 @@ def main() -> None:
     stored = results.load()
     text = table(stored)
     page = PAGE.read_text(encoding="utf-8")
-    head, rest = page.split(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    PAGE.write_text(replace_between(page, "decision table", text), encoding="utf-8")
     draw(stored)
     print(text)
 

@@ -72,6 +72,7 @@ def direct_row(cell: Any, found: Any, n: int) -> dict[str, Any]:
         "warned": found.warned,
         "coverage": found.coverage,
         "width": found.to_oracle,
+        "to_exact": found.to_exact if binary else None,
         "alone_coverage": found.t_coverage,
         "alone_width": found.to_oracle * found.t_width / found.width,
     }
