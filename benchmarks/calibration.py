@@ -76,7 +76,7 @@ class Peer:
         np.savez(folder / "arrays.npz", **arrays)  # type: ignore[arg-type]
         self.out = folder / "out.npz"
         self.process = subprocess.Popen(
-            [str(PEER), str(WORKER), str(folder / "arrays.npz"), str(self.out)],
+            [str(PEER), "-I", str(WORKER), str(folder / "arrays.npz"), str(self.out)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 

@@ -44,13 +44,13 @@ def report() -> int:
 
 
 def stale(now: Mapping[str, Any]) -> Iterator[str]:
-    """Records whose code has changed since the commit that they name."""
+    """Records on the page whose code has changed since the commit that they name."""
     for name, sizes in sorted(now["modules"].items()):
-        for size, entry in sizes.items():
-            changed = [path for path in _files_of(name) if _changed(entry["commit"], path)]
-            if changed:
-                more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-                yield f"{name} ({size}, {entry['commit']}): {', '.join(changed[:3])}{more}"
+        entry = sizes.get("full") or sizes["quick"]
+        changed = [path for path in _files_of(name) if _changed(entry["commit"], path)]
+        if changed:
+            more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+            yield f"{name} ({entry['size']}, {entry['commit']}): {', '.join(changed[:3])}{more}"
 
 
 def missed(stored: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

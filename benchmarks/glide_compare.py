@@ -49,7 +49,7 @@ def _theirs(given: list[Dataset], big: Dataset) -> dict[str, np.ndarray]:
             big_score=big.judge_score, big_label=big.oracle_label, big_cluster=big.prompt_id.codes,
         )  # fmt: skip
         worker = ROOT / "benchmarks" / "workers" / "glide_peer.py"
-        subprocess.run([python_of("glide"), worker, samples, answer], check=True, cwd=folder)
+        subprocess.run([python_of("glide"), "-I", worker, samples, answer], check=True, cwd=folder)
         with np.load(answer) as stored:
             return {name: stored[name] for name in stored.files}
 

@@ -138,7 +138,7 @@ def theirs(problem: Problem) -> dict[str, Any]:
         np.savez(given, reward=problem.reward, action=problem.action, pscore=problem.pscore,
                  action_dist=problem.action_dist, model=problem.model)  # fmt: skip
         worker = ROOT / "benchmarks" / "workers" / "obp_peer.py"
-        subprocess.run([python_of("obp"), worker, given, answer], check=True, cwd=folder)
+        subprocess.run([python_of("obp"), "-I", worker, given, answer], check=True, cwd=folder)
         with np.load(answer) as stored:
             return {name: stored[name] for name in stored.files}
 

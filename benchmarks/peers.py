@@ -83,7 +83,11 @@ def _against_cje_eval(quick: bool) -> list[dict[str, Any]]:
         frame.write_csv(table)
         for _ in range(3):
             out = subprocess.run(
-                [PEER_PYTHON, worker, table], check=True, capture_output=True, text=True, cwd=folder
+                [PEER_PYTHON, "-I", worker, table],
+                check=True,
+                capture_output=True,
+                text=True,
+                cwd=folder,
             )
             spent, grown = map(float, out.stdout.split()[-2:])
             theirs.append(spent)

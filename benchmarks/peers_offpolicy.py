@@ -80,7 +80,7 @@ def _with_texts(source: Path, target: Path) -> None:
 def _peer(python: Path, folder: Path) -> dict[str, Any]:
     worker = ROOT / "benchmarks" / "workers" / "stacked_peer.py"
     out = subprocess.run(
-        [python, worker, folder / "logged.jsonl", folder / "fresh_draws"],
+        [python, "-I", worker, folder / "logged.jsonl", folder / "fresh_draws"],
         check=True, capture_output=True, text=True, cwd=folder,
     )  # fmt: skip
     return dict(json.loads(out.stdout.splitlines()[-1]))

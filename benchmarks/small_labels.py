@@ -79,7 +79,7 @@ def peer(name: str, samples: Replay) -> Answers | None:
         given, answer = Path(folder) / "samples.npz", Path(folder) / "answers.npz"
         samples.save(given)
         worker = ROOT / "benchmarks" / "workers" / "replay_peer.py"
-        subprocess.run([PEER_PYTHON, worker, name, given, answer], check=True, cwd=folder)
+        subprocess.run([PEER_PYTHON, "-I", worker, name, given, answer], check=True, cwd=folder)
         found = np.load(answer)
         return Answers(found["estimate"], found["low"], found["high"])
 

@@ -81,7 +81,7 @@ class Peer:
         self.name, self.folder, self.seconds = name, folder, 0.0
         method = "ppi" if name == "PPI++" else name
         self.process = stack.enter_context(subprocess.Popen(
-            [python_of(ENVIRONMENTS[name]), ROOT / "benchmarks/workers/stress_peer.py", method],
+            [python_of(ENVIRONMENTS[name]), "-I", ROOT / "benchmarks/workers/stress_peer.py", method],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder,
             env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},  # `cje` is the peer
         ))  # fmt: skip

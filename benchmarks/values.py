@@ -45,7 +45,7 @@ _FLOAT = 1e-9  # the same formula in another order of operations
 
 def _peer(environment: str, task: str, given: Any) -> Any:
     done = subprocess.run(
-        [python_of(environment), WORKERS / "values_peer.py", task],
+        [python_of(environment), "-I", WORKERS / "values_peer.py", task],
         input=json.dumps(given), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:

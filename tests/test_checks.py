@@ -10,6 +10,7 @@ from cje.checks import (
     check_number,
     check_probabilities,
     check_seed,
+    check_share,
     check_weights,
     check_whole_number,
     finite_array,
@@ -33,6 +34,13 @@ def test_the_ends_of_a_range_are_inside_it():
         check_number("x", 1.1, low=0.0, high=1.0)
     with pytest.raises(CJEError, match="x must be at most 1"):
         check_number("x", 2, high=1.0)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.5, float("nan"), True, "0.5", None])
+def test_a_share_lies_above_zero_and_at_most_at_one(value):
+    with pytest.raises(CJEError, match=r"min_pi must lie in \(0, 1\]"):
+        check_share("min_pi", value)
+    assert check_share("min_pi", 1) == 1.0
 
 
 @pytest.mark.parametrize("value", [None, True, 1.0, "2", 0, -1])

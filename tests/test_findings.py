@@ -142,7 +142,7 @@ def test_a_constant_judge_is_not_labels_chosen_by_score() -> None:
     assert "labels-not-random" not in codes
 
 
-def test_a_finding_speaks_on_the_scale_of_the_labels() -> None:
+def test_a_finding_uses_the_scale_of_the_labels() -> None:
     from cje.data.scale import Scale
     from cje.diagnostics import label_choice_findings
 

@@ -26,6 +26,7 @@ __all__ = [
     "check_number",
     "check_probabilities",
     "check_seed",
+    "check_share",
     "check_weights",
     "check_whole_number",
     "finite_array",
@@ -75,6 +76,19 @@ def check_number(
     if (low is not None and value < low) or (high is not None and value > high):
         limits = [f"at {end} {x:g}" for end, x in (("least", low), ("most", high)) if x is not None]
         raise CJEError(f"{name} must be {' and '.join(limits)}", where=where, value=value)
+    return float(value)
+
+
+def check_share(name: str, value: Any) -> float:
+    """`value` as a share above 0 and at most 1.
+
+    Raises
+    ------
+    CJEError
+        Any other value.
+    """
+    if not is_number(value) or not 0.0 < value <= 1.0:
+        raise CJEError(f"{name} must lie in (0, 1]", value=value)
     return float(value)
 
 

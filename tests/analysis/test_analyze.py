@@ -87,7 +87,7 @@ def test_metadata_gives_the_order_and_ci_pairs(result: EstimationResult) -> None
     assert all(b[0] < a[0] and b[1] > a[1] for a, b in zip(result.ci(), wide, strict=True))
 
 
-def test_comparison_is_antisymmetric_and_knows_the_margin(result: EstimationResult) -> None:
+def test_comparison_is_antisymmetric_and_uses_the_margin(result: EstimationResult) -> None:
     up = result.compare_policies("candidate_1", "base")
     down = result.compare_policies("base", "candidate_1")
     assert up.difference == pytest.approx(-down.difference)
@@ -148,7 +148,7 @@ def test_json_round_trip_keeps_every_number(result: EstimationResult, tmp_path: 
         ('{"format": "cje-result", "version": 3}', "incomplete or damaged"),
     ],
 )
-def test_what_is_no_saved_result_is_refused(text: str, message: str) -> None:
+def test_a_file_that_is_not_a_saved_result_is_refused(text: str, message: str) -> None:
     with pytest.raises(CJEError, match=message):
         EstimationResult.from_json(text)
 
@@ -158,7 +158,7 @@ def test_a_missing_result_file_is_named() -> None:
         EstimationResult.from_json("nowhere.json")
 
 
-def test_best_policy_never_crowns_a_refused_one(result: EstimationResult) -> None:
+def test_the_best_policy_is_never_a_refused_one(result: EstimationResult) -> None:
     assert result.best_policy().policy == "candidate_1"
     flag = Finding("gate", "no overlap", Severity.REFUSE, "use fresh draws", "candidate_1")
     flagged = result.with_(findings=[flag])
@@ -190,7 +190,7 @@ def test_without_labels_auto_is_naive_and_says_so() -> None:
     assert result.findings[0].code == "uncalibrated"
 
 
-def test_calibration_file_and_logged_labels_teach_the_judge(tmp_path: Path) -> None:
+def test_calibration_file_and_logged_labels_calibrate_the_judge(tmp_path: Path) -> None:
     frame = _frame()
     frame.filter(pl.col("oracle_label").is_not_null()).write_csv(tmp_path / "labelled.csv")
     bare = frame.with_columns(oracle_label=pl.lit(None, dtype=pl.Float64))
@@ -243,7 +243,7 @@ def test_wrong_use_is_explained(options: dict[str, object], message: str) -> Non
         analyze_dataset(**given).ci()  # type: ignore[arg-type]
 
 
-def test_labels_that_follow_the_score_are_noticed_unless_the_propensity_is_known() -> None:
+def test_labels_that_follow_the_score_are_reported_unless_the_propensity_is_known() -> None:
     sim = simulate.policies_on_shared_prompts(500, 1, 500, seed=2).dataset
     chance = np.clip(sim.judge_score**4, 0.02, 1.0)
     kept = np.random.default_rng(0).random(500) < chance
@@ -278,7 +278,7 @@ def _prompt_effects(seed: int) -> Dataset:
     return parts[0].concat(parts[1])
 
 
-def test_prompt_effects_are_no_transport_failure_and_no_choice_of_labels() -> None:
+def test_prompt_effects_are_reported_neither_as_transport_failure_nor_as_selected_labels() -> None:
     """Row by row, about half of these calibrations failed and a third looked chosen."""
     results = [analyze_dataset(_prompt_effects(seed), transport_margin=1e-6) for seed in range(60)]
     status = [r.diagnostics["transport"]["a"]["status"] for r in results]

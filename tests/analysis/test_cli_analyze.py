@@ -40,7 +40,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(stop.value.code or 0)
 
 
-def test_a_clean_file_ends_with_zero_and_names_are_data(
+def test_a_clean_file_exits_with_zero_and_names_are_never_interpreted(
     rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, "analyze", str(rows), "--by", "domain") == 0
@@ -84,7 +84,7 @@ def test_the_answer_comes_first_and_names_the_baseline(
 @pytest.mark.parametrize(
     "arguments", [["nowhere.csv"], ["--no-such-option"], [], ["nowhere.csv", "--level", "high"]]
 )
-def test_what_cannot_run_ends_with_one_and_no_traceback(
+def test_a_failed_command_exits_with_one_and_no_traceback(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, "analyze", *arguments) == 1
@@ -110,7 +110,7 @@ def test_the_command_is_installed_and_needs_no_terminal(rows: Path) -> None:
     assert np.char.count(done.stdout, "candidate_1") >= 2
 
 
-def test_a_guessed_scale_is_told(
+def test_a_guessed_scale_is_reported(
     rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pl.read_csv(rows).with_columns(pl.col("oracle_label") * 7).write_csv(rows)
@@ -195,7 +195,7 @@ def test_without_input_the_command_names_its_own_arguments(
     assert "fresh_draws_data" not in error
 
 
-def test_an_empty_file_has_a_next_step(
+def test_an_empty_file_is_reported_with_a_next_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "e.csv").write_bytes(b"")
@@ -203,7 +203,7 @@ def test_an_empty_file_has_a_next_step(
     assert "run it again" in capsys.readouterr().err.partition("What to do:")[2]
 
 
-def test_the_help_says_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_lists_the_exit_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(CliRunner().invoke(app, ["analyze", "--help"]).output.split())
     assert "Exit code 0" in text
     assert "a requested value was refused" in text
@@ -224,7 +224,7 @@ def test_a_saved_result_is_shown_as_it_was(
 
 @pytest.mark.parametrize("column", ["date", "created_at", "length"])
 @pytest.mark.parametrize("filled", ["all", "some"])
-def test_a_column_of_dates_or_gaps_that_nobody_named_stops_no_analysis(
+def test_an_unused_column_of_dates_or_gaps_does_not_stop_an_analysis(
     tmp_path: Path, column: str, filled: str
 ) -> None:
     data = simulate.policies_on_shared_prompts(100, 2, 40, seed=3).dataset

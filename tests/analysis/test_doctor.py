@@ -94,7 +94,7 @@ def test_a_length_biased_judge_is_found_from_a_column_and_from_the_text():
     assert "response_length" in biased_by(examine(text))
 
 
-def test_an_unbiased_judge_is_not_accused():
+def test_an_unbiased_judge_gets_no_bias_finding():
     rng = np.random.default_rng(0)
     alarms = 0
     for _ in range(100):
@@ -116,7 +116,7 @@ def test_a_position_effect_is_found():
     assert "position" in biased_by(examine(rows))
 
 
-def test_unlabelled_policies_and_files_are_told_apart():
+def test_unlabelled_policies_and_files_are_distinguished():
     sim = simulate.policies_on_shared_prompts(100, 2, 30, seed=4)
     rows = rows_of(sim.dataset)
     for row in rows[100:]:
@@ -132,7 +132,7 @@ def test_unlabelled_policies_and_files_are_told_apart():
     )
 
 
-def test_logged_rows_support_off_policy_estimates_and_bad_overlap_is_told():
+def test_logged_rows_support_off_policy_estimates_and_bad_overlap_is_reported():
     sim = simulate.logged_with_logprobs(
         600, 200, seed=2, targets={"near": 0.9, "far": 0.01}, fresh_draws=0
     )
@@ -182,7 +182,7 @@ def test_a_command_names_files_so_that_a_shell_finds_them_and_says_what_a_pair_l
     assert "add fresh draws of u" in stacked.unblock
 
 
-def test_ratios_beyond_the_clip_are_told():
+def test_ratios_beyond_the_clip_are_reported():
     sim = simulate.logged_with_logprobs(200, 50, seed=2, targets={"t": 0.9}, fresh_draws=0)
     rows = rows_of(sim.dataset)
     for row in rows[:100]:

@@ -136,7 +136,7 @@ def test_intervals_of_levels_are_adjusted_for_their_number() -> None:
     assert (row.low, row.high) == tuple(gap.intervals(1.0 - 0.05 / 2)[0])
 
 
-def test_undecided_counts_as_what_was_asked() -> None:
+def test_the_exit_code_of_undecided_is_the_one_asked_for() -> None:
     result = _made(0.01, 0.1)
     codes = [gate(result, "cand", undecided=how).exit_code for how in ("undecided", "pass", "fail")]  # type: ignore[arg-type]
     assert codes == [2, 0, 1]
@@ -219,7 +219,7 @@ def test_no_labels_leave_the_gate_undecided(
     assert "label a random slice" in capsys.readouterr().out
 
 
-def test_every_output_tells_the_same_decision(
+def test_every_output_shows_the_same_decision(
     rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [tmp_path / name for name in ("g.md", "g.xml", "g.html")]

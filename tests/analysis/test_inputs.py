@@ -63,13 +63,13 @@ def test_columns_of_different_lengths_are_named() -> None:
 
 
 @pytest.mark.parametrize("margin", [-0.1, 0.0, float("nan"), "wide"])
-def test_a_wrong_margin_is_told_before_anything_is_read(margin: Any) -> None:
+def test_a_wrong_margin_is_reported_before_anything_is_read(margin: Any) -> None:
     with pytest.raises(CJEError, match="margin must be positive"):
         analyze_dataset("nowhere.csv", margin=margin)
 
 
 @pytest.mark.parametrize("level", [0, 1.5, float("nan"), "high"])
-def test_a_wrong_level_is_told_before_anything_is_read(level: Any) -> None:
+def test_a_wrong_level_is_reported_before_anything_is_read(level: Any) -> None:
     with pytest.raises(CJEError, match="confidence level"):
         analyze_dataset("nowhere.csv", level=level)
 
@@ -81,7 +81,7 @@ def test_a_wrong_level_is_told_before_anything_is_read(level: Any) -> None:
         ({"same_as_logging": ["x"]}, "estimators with same_as_logging: ips, snips"),
     ],
 )
-def test_an_unknown_option_is_told_with_those_there_are(
+def test_an_unknown_option_is_reported_with_the_known_ones(
     frame: pd.DataFrame, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(CJEError, match=message):
@@ -98,7 +98,7 @@ def test_options_passed_on_to_a_base_class_are_known() -> None:
     assert result.policies == ("clone",)
 
 
-def test_same_as_logging_takes_one_name_and_knows_the_targets() -> None:
+def test_same_as_logging_takes_one_name_and_refuses_unknown_targets() -> None:
     score = np.linspace(0.1, 0.9, 60)
     rows = [
         {"prompt_id": f"p{i}", "judge_score": float(s), "oracle_label": float(s > 0.5),

@@ -44,7 +44,7 @@ def alarms(frame: pl.DataFrame) -> dict[str, str | None]:
     return {s.name: s.start for s in found.streams if s.alarm is not None}
 
 
-def test_nothing_that_changed_gives_no_alarm() -> None:
+def test_without_a_change_there_is_no_alarm() -> None:
     for seed in range(3):
         assert alarms(stream(seed=seed)) == {}
 
@@ -80,7 +80,7 @@ def test_files_without_a_time_are_periods_in_their_order(tmp_path: Path) -> None
     assert [s.start for s in found.alarms] == ["7"]
 
 
-def test_short_periods_are_merged_and_it_is_said() -> None:
+def test_short_periods_are_merged_and_that_is_reported() -> None:
     frame = stream(days=12).with_columns(
         pl.when(pl.col("prompt_id").str.contains("[1-4]$"))
         .then("oracle_label")
@@ -173,7 +173,7 @@ def test_each_kind_of_drift_fails_its_own_question(
     assert {s.question: s.decision for s in found.shifts}[question] is Decision.FAIL
 
 
-def test_few_labels_leave_the_relation_open_and_none_are_said_to_be_missing() -> None:
+def test_few_labels_leave_the_relation_undecided_and_having_none_is_reported() -> None:
     few = checked(*runs(labels=24))
     assert few.decision is Decision.UNDECIDED
     none = checked(*runs(labels=0))

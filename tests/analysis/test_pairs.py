@@ -179,7 +179,7 @@ def hash_of(name: str) -> int:
     return sum(name.encode())
 
 
-def test_an_export_of_the_answers_says_the_same_by_itself(
+def test_an_export_of_the_answers_gives_the_same_result_by_itself(
     labelled: Callable[[int], tuple[list[dict[str, Any]], Path]], tmp_path: Path
 ) -> None:
     from cje.label.files import export_labels
@@ -192,7 +192,7 @@ def test_an_export_of_the_answers_says_the_same_by_itself(
     assert not any(f.code == "position-confounded" for f in result.findings)
 
 
-def test_answers_side_by_side_are_no_labels_of_single_responses(
+def test_answers_side_by_side_are_not_labels_of_single_responses(
     labelled: Callable[[int], tuple[list[dict[str, Any]], Path]],
 ) -> None:
     rows, path = labelled(20)

@@ -182,7 +182,7 @@ def test_more_labels_never_widen_the_interval():
     assert (np.diff(widths) < 0).all()
 
 
-def test_a_pilot_measures_the_judge_and_reports_how_unsure_its_plan_is(truth):
+def test_a_pilot_measures_the_judge_and_reports_how_uncertain_its_plan_is(truth):
     quality, _ = truth
     large = simulate.policies_on_shared_prompts(4000, 2, 2000, seed=5).dataset
     found = measure_pilot(large, n_draws=20).quality

@@ -37,7 +37,7 @@ def test_labels_of_low_rated_answers_only_are_refused_with_the_reason_beside_it(
         assert np.isnan(result.ci()["cand"]).all()
 
 
-def test_what_was_modelled_is_said_in_what_cannot_be_said() -> None:
+def test_a_modelled_selection_is_listed_under_what_the_result_cannot_support() -> None:
     result = analysed(1, "length", 1.0)
     assert result.diagnostics["labelling"]["cand"]["status"] == "modelled"
     assert re.search("depends on [^:.]*response_length", result.to_html())
@@ -47,7 +47,7 @@ def test_what_was_modelled_is_said_in_what_cannot_be_said() -> None:
     assert any(re.search("depends on .*response_length", line) for line in answer.cannot)
 
 
-def test_random_labels_are_left_alone_and_the_report_says_what_was_checked() -> None:
+def test_random_labels_are_not_reweighted_and_the_report_says_what_was_checked() -> None:
     changed = 0
     for seed in range(40):
         result = analysed(seed, "nothing", 0.0)

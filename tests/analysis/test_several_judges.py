@@ -31,7 +31,7 @@ def rows(seed: int = 0, n: int = 150, labelled: int = 60) -> list[dict[str, Any]
     return found
 
 
-def test_the_calibration_weighs_the_judges_as_the_labels_say() -> None:
+def test_the_labels_decide_the_weights_of_the_judges() -> None:
     table = rows()
     both = analyze_dataset(table, baseline="prod")
     mean = analyze_dataset(
@@ -89,7 +89,7 @@ def test_judges_named_by_hand_are_the_judges() -> None:
     assert np.allclose(named.estimates, analyze_dataset(rows()).estimates, rtol=0, atol=1e-12)
 
 
-def test_doctor_describes_the_columns_nobody_used() -> None:
+def test_doctor_describes_unused_columns() -> None:
     table = [
         {**row, "topic": ["billing", "travel"][i % 2], "ms": 10 * i, "note": f"n{i}", "gap": None}
         for i, row in enumerate(rows())
@@ -113,7 +113,7 @@ def test_a_typing_error_is_a_finding_of_doctor_and_an_error_of_the_analysis() ->
     assert result.metadata["n_rows"] == {"prod": 150, "cand": 150}
 
 
-def test_a_wider_scale_of_few_high_values_is_no_typing_error_where_it_is_declared() -> None:
+def test_a_declared_wider_scale_with_few_high_values_is_not_a_typing_error() -> None:
     table = rows()
     table[3]["human"] = 99.0
     assert read(table, oracle_scale=(0, 100)).n_labelled == 120

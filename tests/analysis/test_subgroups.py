@@ -80,7 +80,7 @@ def test_the_command_prints_the_findings_of_subgroups(
     assert "base, domain=rare: " in capsys.readouterr().out
 
 
-def test_a_level_only_one_source_or_policy_has_is_told() -> None:
+def test_a_level_only_one_source_or_policy_has_is_reported() -> None:
     logged, fresh = _logged(rare=0)
     few = fresh.select(np.array([name == "y" for name in fresh.groups["domain"].decode()]))
     part = analyze_dataset(few, logged_data=logged, estimator="dr-cpo", by="domain")

@@ -216,7 +216,7 @@ def test_hostile_texts_stay_text_and_nothing_leaves_the_page(serve: Any, rater: 
     assert page.locator("head script").count() == 2
 
 
-def test_no_byte_the_page_received_tells_a_policy_or_a_score(serve: Any, rater: Any) -> None:
+def test_no_byte_the_page_received_reveals_a_policy_or_a_score(serve: Any, rater: Any) -> None:
     server = serve("--count", "20", "--scale", "1-5", "--design", "paired", "--baseline", PROD,
                    "--candidate", CAND)  # fmt: skip
     alice = rater(f"{server.base}/r/alice")

@@ -23,7 +23,9 @@ def block(page: Any, title: str) -> Any:
     return page.locator(".block").filter(has=page.get_by_role("heading", name=title, exact=True))
 
 
-def test_nothing_runs_and_nothing_leaves_the_page(hostile: Any, open_page: Any) -> None:
+def test_no_script_of_the_data_runs_and_no_request_leaves_the_page(
+    hostile: Any, open_page: Any
+) -> None:
     watch = open_page(hostile.path)
     page = watch.page
     for _ in range(20):
@@ -42,7 +44,7 @@ def test_nothing_runs_and_nothing_leaves_the_page(hostile: Any, open_page: Any) 
     assert page.locator("script").count() == 3  # the data of pairs and samples, and ours
 
 
-def test_the_policy_of_the_page_blocks_what_slips_in(hostile: Any, open_page: Any) -> None:
+def test_the_content_security_policy_blocks_injected_elements(hostile: Any, open_page: Any) -> None:
     watch = open_page(hostile.path)
     blocked = watch.page.evaluate(
         """async () => {
@@ -191,7 +193,7 @@ def test_every_text_has_contrast_and_nothing_sticks_out(
     watch.settled()
 
 
-def test_it_prints_without_its_tools(hostile: Any, open_page: Any) -> None:
+def test_a_printed_page_has_no_controls(hostile: Any, open_page: Any) -> None:
     watch = open_page(hostile.path, theme="dark")
     watch.page.emulate_media(media="print")
     assert watch.page.evaluate("getComputedStyle(document.body).backgroundColor") == (

@@ -33,7 +33,7 @@ def test_the_default_covers_and_the_variance_rule_does_not(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", WEIGHT_SHAPES)
-def test_the_projection_alone_is_right_too(shape: str) -> None:
+def test_the_projection_alone_covers_too(shape: str) -> None:
     study = weight_study(shape, "projection", draws=80, include_baseline=False)
     assert study.coverage >= 0.88
     assert study.ess_after > 1.2 * study.ess_before

@@ -128,7 +128,7 @@ def names() -> dict:
 
 @pytest.mark.parametrize("title", SNIPPETS)
 @pytest.mark.filterwarnings("ignore:ess_floor")
-def test_snippet_runs_as_written(title: str, names: dict, capsys: pytest.CaptureFixture) -> None:
+def test_a_snippet_runs_as_written(title: str, names: dict, capsys: pytest.CaptureFixture) -> None:
     scope = dict(names)
     exec(SNIPPETS[title], scope)
     printed = capsys.readouterr().out
@@ -170,7 +170,7 @@ def test_low_r2_is_found_with_the_four_remedies() -> None:
     assert finding.action in result.summary()
 
 
-def test_nearly_constant_weights_are_reported_and_not_praised() -> None:
+def test_nearly_constant_weights_are_reported_with_a_caution() -> None:
     from cje.calibration import SIMCalibrator, calibrate_to_target_mean
 
     rng = np.random.default_rng(1)
@@ -228,7 +228,7 @@ RUBBISH = [None, "x", [], {}, 3, object(), [[1, 2], [3]], np.array(["a"]), [floa
 
 
 @pytest.mark.parametrize("rubbish", RUBBISH, ids=lambda v: type(v).__name__)
-def test_rubbish_of_any_kind_is_a_clear_error(rubbish: object) -> None:
+def test_invalid_input_of_any_kind_is_a_clear_error(rubbish: object) -> None:
     from cje import calibration as c
 
     for call in (
@@ -255,7 +255,7 @@ def test_rubbish_of_any_kind_is_a_clear_error(rubbish: object) -> None:
 @pytest.mark.parametrize(
     "rubbish", ["x", object(), float("nan"), -1, []], ids=lambda v: type(v).__name__
 )
-def test_rubbish_settings_are_clear_errors(rubbish: object) -> None:
+def test_invalid_settings_are_clear_errors(rubbish: object) -> None:
     from cje import calibration as c
 
     s = np.linspace(0, 1, 30)

@@ -29,7 +29,7 @@ ARCH = np.clip(4 * SCORES * (1 - SCORES) + 0.1 * RNG.standard_normal(400), 0, 1)
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("cls", [JudgeCalibrator, FlexibleCalibrator])
-def test_scikit_learn_contract(cls: type) -> None:
+def test_the_calibrators_keep_the_contract_of_scikit_learn(cls: type) -> None:
     # fit_transform returns a CalibrationResult, as in the founding document: the checks that
     # call it cannot pass. All others must.
     by_design = {"check_fit_score_takes_y", "check_pipeline_consistency"}
@@ -215,7 +215,7 @@ def test_inclusion_probabilities_undo_a_biased_slice() -> None:
         (lambda: JudgeCalibrator(cv=1).fit(SCORES, RISING), "at least 2"),
     ],
 )
-def test_rubbish_is_refused_by_name(call, message: str) -> None:
+def test_invalid_input_is_refused_by_name(call, message: str) -> None:
     with pytest.raises(CJEError, match=message):
         call()
 
@@ -237,7 +237,7 @@ def test_dataset_keeps_everything_and_gains_rewards_and_reasons() -> None:
     assert plain.metadata["calibration_info"]["selected_mode"] == "monotone"
 
 
-def test_dataset_covariates_and_other_fields() -> None:
+def test_covariates_and_other_fields_of_a_dataset_are_used() -> None:
     n = 300
     data = Dataset.from_arrays(
         prompt_id=[f"p{i}" for i in range(n)],

@@ -118,7 +118,7 @@ def test_two_stage_is_not_trained_where_monotone_clearly_suffices() -> None:
 @pytest.mark.parametrize(
     "given", [[0.1, np.nan], [np.inf], ["x"], [1j], [{}], 0.5, None, [[0.1]], "text"]
 )
-def test_scores_that_are_no_numbers_have_no_reward(mode: str, given: object) -> None:
+def test_scores_that_are_not_numbers_have_no_reward(mode: str, given: object) -> None:
     s, y, folds = draw()
     model = fit_reward_model(s, y, folds=folds, n_folds=5, mode=mode)
     zeros = np.zeros(np.size(given), dtype=int)

@@ -166,7 +166,7 @@ def test_single_row_constant_scores_and_zeros_work() -> None:
         (lambda: SIMCalibrator().transform([1.0, 2.0], [0.1, 0.2], rewards=0.5), "one value"),
         (lambda: SIMCalibrator().transform([1.0, 2.0], [0.1, 0.2], rewards=[1e308, 0]), "large"),
         (lambda: SIMCalibrator().transform([1.0, 2.0], [0.1, 0.2], rewards=[np.nan, 0]), "finite"),
-        (lambda: SIMCalibrator().transform([5e-324, 0.0], [0.1, 0.2]), "too small"),
+        (lambda: SIMCalibrator().transform([5e-324, 0.0], [0.1, 0.2]), "underflows float64"),
         (lambda: SIMCalibrator().fit([1e-300] * 2, [0, 1]).predict([1e30], [0]), "too large"),
         (lambda: projection_influence([5e-324, 0], [1, 1], [0, 1], [0, 1]), "raw"),
         (lambda: projection_influence([1, 1], [5e-324] * 2, [0, 1], [0, 1]), "too small"),
@@ -180,7 +180,7 @@ def test_single_row_constant_scores_and_zeros_work() -> None:
         (lambda: SimcalConfig(objective="ess"), "projection or variance"),
     ],
 )
-def test_rubbish_is_refused_by_name(call, message: str) -> None:
+def test_invalid_input_is_refused_by_name(call, message: str) -> None:
     with pytest.raises(CJEError, match=message):
         call()
 

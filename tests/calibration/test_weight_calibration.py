@@ -67,7 +67,7 @@ def test_without_an_index_the_weights_keep_their_shape() -> None:
     assert np.allclose(calibrate_to_target_mean(weights, 2.0), weights)
 
 
-def test_zero_constant_single_and_sparse_weights() -> None:
+def test_zero_constant_single_and_sparse_weights_have_the_target_mean() -> None:
     zero, info = calibrate_to_target_mean(np.zeros(4), 2.0, return_diagnostics=True)
     assert zero.tolist() == [2.0] * 4
     assert "all weights are zero" in info["note"]
@@ -106,7 +106,7 @@ def test_the_blend_meets_its_cap_to_a_tenth_of_a_percent() -> None:
         ([1.0, 2.0], [0.1, np.inf], "ordering_index must be finite"),
     ],
 )
-def test_rubbish_is_refused_by_name(weights: list, index: list | None, message: str) -> None:
+def test_invalid_input_is_refused_by_name(weights: list, index: list | None, message: str) -> None:
     with pytest.raises(CJEError, match=message):
         calibrate_to_target_mean(weights, ordering_index=index)
 

@@ -229,7 +229,7 @@ def test_row_order_moves_no_part_of_an_assessment(metric, weighted):
 
 
 @pytest.mark.parametrize("bad", [None, "text", [], {}, np.nan, [None], 10**400], ids=repr)
-def test_a_null_reference_of_rubbish_is_refused(bad):
+def test_a_null_reference_of_invalid_input_is_refused(bad):
     p = [0.2, 0.7, 0.4]
     calls = [(bad, p, 0.1), (c.brier_score, bad, 0.1), (c.brier_score, p, bad),
              (c.top_label_ece, bad, 0.1)]  # fmt: skip

@@ -27,7 +27,7 @@ def _data(metric, n, rng, slope=1.0):
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda m: m.__name__)
-def test_copies_of_rows_in_clusters_say_what_the_rows_alone_do(metric):
+def test_copies_of_rows_in_clusters_give_the_results_of_the_rows_alone(metric):
     """Five copies of each row are no more evidence than one."""
     y, p = _data(metric, 400, np.random.default_rng(0))
     copies = np.repeat(np.arange(400), 5)

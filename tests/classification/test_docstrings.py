@@ -16,7 +16,7 @@ MODULES = [m.name for m in pkgutil.iter_modules(cje.classification.__path__)]
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_docstring_examples(name):
+def test_docstring_examples_print_what_they_show(name):
     module = importlib.import_module(f"cje.classification.{name}")
     assert doctest.testmod(module).failed == 0
 

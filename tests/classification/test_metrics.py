@@ -87,7 +87,7 @@ def test_equal_mass_bins_hold_equal_numbers():
     )
 
 
-def test_equals_mapie_where_mapie_is_right():
+def test_the_metrics_equal_mapie_where_mapie_is_right():
     y, p = np.array(PEERS["y"]), np.array(PEERS["p"])
     hit, score = np.array(PEERS["hit"]), np.array(PEERS["score"])
     assert c.expected_calibration_error(hit, score) == pytest.approx(PEERS["ece"], abs=1e-12)
@@ -296,7 +296,7 @@ def test_multiclass_metrics_refuse_bad_input(metric):
             metric(labels, probabilities, **options)
 
 
-def test_weights_and_bandwidths_that_are_no_numbers_are_refused():
+def test_weights_and_bandwidths_that_are_not_numbers_are_refused():
     with pytest.raises(CJEError, match="must hold numbers"):
         c.brier_score([0, 1], [0.2, 0.7], sample_weight=["a", "b"])
     for bandwidth in (0.0, -1.0, np.nan, np.inf):
@@ -304,7 +304,7 @@ def test_weights_and_bandwidths_that_are_no_numbers_are_refused():
             c.smooth_ece_at([0, 1], [0.2, 0.7], bandwidth)
 
 
-def test_a_rounding_beyond_one_is_no_error():
+def test_a_rounding_beyond_one_is_not_an_error():
     assert c.expected_calibration_error([1, 1], [1.0 + 1e-7, 1.0]) == 0.0
 
 
@@ -317,7 +317,7 @@ def test_lists_of_different_lengths_and_absurd_numbers_of_bins_are_refused():
 
 @pytest.mark.parametrize("metric", [*BINARY, c.calibration_curve, c.corp_decomposition])
 @pytest.mark.parametrize("absurd", [5e-324, 1e-120, 1e120, 1e308])
-def test_weights_whose_squares_are_no_numbers_are_refused(metric, absurd):
+def test_weights_whose_squares_overflow_are_refused(metric, absurd):
     y, p = _binary(20)
     with pytest.raises(CJEError, match="sample_weight"):
         metric(y, p, sample_weight=np.where(np.arange(20) == 3, absurd, 1.0))
@@ -360,7 +360,7 @@ RUBBISH = [None, "text", 7, {}, [], [None] * 30, [{}] * 30, ["a"] * 30, [[1], [2
 
 
 @pytest.mark.parametrize("bad", RUBBISH, ids=lambda bad: repr(bad)[:12])
-def test_rubbish_in_any_place_of_any_metric_is_refused_by_name(bad):
+def test_invalid_input_in_any_place_of_any_metric_is_refused_by_name(bad):
     y, p = _binary(30)
     proba = np.column_stack((p, 1.0 - p))
     for metric in (*BINARY, c.calibration_curve, c.kuiper_test, c.spiegelhalter_test):

@@ -23,11 +23,11 @@ ESTIMATORS = [
 
 
 @parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_check(estimator, check):
+def test_a_check_of_scikit_learn_passes(estimator, check):
     check(estimator)
 
 
-def test_no_check_is_excused():
+def test_no_check_is_skipped():
     from sklearn.utils.estimator_checks import check_estimator
 
     results = check_estimator(TopLabelCalibrator(), on_skip=None, on_fail=None)

@@ -49,7 +49,7 @@ def test_a_verdict_that_is_not_listed_is_no_likelier_than_the_least_listed_token
         ({}, "spells a verdict"),
     ],
 )
-def test_log_probs_that_cannot_be_are_refused(entry, words):
+def test_impossible_log_probs_are_refused(entry, words):
     with pytest.raises(CJEError, match=words):
         c.verdict_distribution([entry], GRADES)
 

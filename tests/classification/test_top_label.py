@@ -73,7 +73,7 @@ def _frozen(**options):
 
 
 @pytest.mark.parametrize("case", PEERS["top_label"], ids=lambda c: f"{c['data']}-{c['calibrator']}")
-def test_equals_mapie_under_the_split_protocol(case):
+def test_top_label_calibration_equals_mapies_under_the_split_protocol(case):
     X, y = LOAD[case["data"]](return_X_y=True)
     split = ShuffleSplit(1, test_size=case["calib_size"], random_state=case["random_state"])
     model = TopLabelCalibrator(GaussianNB(), calibrator=case["calibrator"], cv=split, min_count=0)

@@ -79,7 +79,7 @@ def _ends_well(done: subprocess.CompletedProcess[bytes]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_all_commands_end_in_words_on_a_terminal_without_accents(tmp_path: Path) -> None:
+def test_all_commands_end_with_a_message_on_a_terminal_without_accents(tmp_path: Path) -> None:
     _files(tmp_path)
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     for command in COMMANDS:
@@ -88,7 +88,7 @@ def test_all_commands_end_in_words_on_a_terminal_without_accents(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_all_commands_end_in_words_with_hardly_any_file_descriptors(tmp_path: Path) -> None:
+def test_all_commands_end_with_a_message_when_file_descriptors_run_out(tmp_path: Path) -> None:
     _files(tmp_path)
     for command in (["analyze", "é.csv"], ["run", "config.yaml"], ["doctor", "é.csv"],
                     ["status", "config.yaml"], ["demo"]):  # fmt: skip
@@ -126,7 +126,7 @@ def test_a_reader_that_closes_early_is_not_an_error(tmp_path: Path) -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_each_kind_of_error_has_its_code_and_its_words(
+def test_each_kind_of_error_has_its_exit_code_and_message(
     error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str],
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

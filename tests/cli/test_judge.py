@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cje.analysis.judge_report import judge_report
 from cje.cli.main import main
+from cje.data import read
 from cje.report import pdf
 
 
@@ -47,6 +49,15 @@ def test_cje_judge_says_what_the_judge_saves_and_what_its_errors_depend_on(
     assert "log length of the response" in text
     assert "position A" not in text.splitlines()[0]
     assert "version cand" in text
+
+
+def test_a_judge_that_was_recognised_counts_once_although_also_names_it() -> None:
+    data = read(
+        Path(__file__).parents[2] / "examples" / "judge_the_judge" / "evals.csv",
+        covariates=["gpt_score", "claude_score"],
+    )
+    cards = judge_report(data, also=["gpt_score", "claude_score"])
+    assert [card.judge for card in cards.cards] == ["gpt", "claude"]
 
 
 def test_a_saved_card_is_stale_for_another_rubric(

@@ -83,7 +83,7 @@ def _clean(written: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_safe_text_holds_nothing_that_acts_and_can_be_read(text: str) -> None:
+def test_safe_text_has_no_control_characters_and_stays_readable(text: str) -> None:
     shown = safe(text)
     assert not _ACTIVE.search(shown)
     assert "\n" not in shown

@@ -109,7 +109,7 @@ def test_promptfoo_human_ratings_are_labels_and_do_not_overwrite_the_judge() -> 
     assert rated == [0.75, 0.75, 0.75]  # the file's own score says 1, 0, 1
 
 
-def test_lm_evaluation_harness_samples(tmp_path: Path) -> None:
+def test_lm_evaluation_harness_samples_are_read(tmp_path: Path) -> None:
     folder = FILES / "lm_eval" / "mock-model"
     data = read(folder / "samples_capitals.jsonl", text=True)
     assert data.policies == ("mock-model",)
@@ -126,14 +126,14 @@ def test_lm_evaluation_harness_samples(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["test_run.json", "latest_test_run.json"])
-def test_deepeval_test_runs(name: str) -> None:
+def test_deepeval_test_runs_are_read(name: str) -> None:
     data = read(FILES / "deepeval" / name)
     assert data.policies == ("mock-1",)
     assert data.judge_score.tolist() == [0.9, 0.4, 0.7, 0.1]
     assert data.prompt_id.names == tuple(f"case_{i}" for i in range(4))
 
 
-def test_openai_evals_events() -> None:
+def test_openai_evals_events_are_read() -> None:
     match = read(FILES / "openai_evals" / "match.jsonl", text=True)
     assert match.judge_score.tolist() == [1.0, 0.0, 1.0, 0.0]
     assert match.policies == ("mock-model",)
@@ -143,7 +143,7 @@ def test_openai_evals_events() -> None:
     assert graded.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
 
 
-def test_langsmith_experiments() -> None:
+def test_langsmith_experiments_are_read() -> None:
     data = read(FILES / "langsmith" / "experiment.csv", text=True)
     assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
     assert np.array_equal(data.oracle_label, [np.nan, 1.0, np.nan, np.nan], equal_nan=True)
@@ -158,7 +158,7 @@ def test_langfuse_annotations_are_labels(name: str) -> None:
     assert np.array_equal(data.oracle_label, [np.nan, 0.0, 1.0, np.nan], equal_nan=True)
 
 
-def test_langfuse_traces_with_their_scores(tmp_path: Path) -> None:
+def test_langfuse_traces_with_their_scores_are_read(tmp_path: Path) -> None:
     scores = json.loads((FILES / "langfuse" / "scores.json").read_text())["data"]
     traces = [
         {
@@ -178,7 +178,7 @@ def test_langfuse_traces_with_their_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["result.json", "experiment.jsonl"])
-def test_braintrust_experiments(name: str) -> None:
+def test_braintrust_experiments_are_read(name: str) -> None:
     data = read(FILES / "braintrust" / name)
     assert "recognised as a Braintrust export" in notes(data)
     assert data.policies == ("capitals" if name == "result.json" else "mock-1-id",)
@@ -186,7 +186,7 @@ def test_braintrust_experiments(name: str) -> None:
     assert np.array_equal(data.oracle_label, [np.nan, 1.0, np.nan, np.nan], equal_nan=True)
 
 
-def test_ragas_results_with_and_without_modes() -> None:
+def test_ragas_results_with_and_without_modes_are_read() -> None:
     data = read(FILES / "ragas" / "mode.csv", text=True)
     assert "judge_score is the score 'factual_correctness(mode=f1)'" in notes(data)
     assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
@@ -197,7 +197,7 @@ def test_ragas_results_with_and_without_modes() -> None:
     assert both.judge_score.tolist() == [0.0, 1.0, 0.0, 1.0]
 
 
-def test_mlflow_tables_of_both_evaluate_functions() -> None:
+def test_mlflow_tables_of_both_evaluate_functions_are_read() -> None:
     data = read(FILES / "mlflow" / "eval_results_table.json")
     assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
     assert data.n_labelled == 0
@@ -225,7 +225,7 @@ def test_mlflow_feedback_of_a_person_is_a_label(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["experiment.json", "experiment.csv"])
-def test_phoenix_experiments(name: str) -> None:
+def test_phoenix_experiments_are_read(name: str) -> None:
     data = read(FILES / "phoenix" / name)
     assert "recognised as an Arize Phoenix experiment" in notes(data)
     assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
@@ -261,7 +261,7 @@ def test_several_scores_are_the_users_choice(tmp_path: Path) -> None:
     assert data.judge_score.tolist() == [0.0, 0.25, 0.5, 0.75]
 
 
-def test_words_and_names_of_scores() -> None:
+def test_words_become_numbers_and_names_of_people_are_recognised() -> None:
     assert [number(v) for v in (True, "pass", "FAIL", "0.5", 2, None, [], "green")] == [
         1.0, 1.0, 0.0, 0.5, 2.0, None, None, None,
     ]  # fmt: skip

@@ -41,7 +41,7 @@ def with_row(changes: dict[str, object], at: int = 3) -> list[dict[str, object]]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet", "a.json"])
-def test_an_empty_file(tmp_path: Path, name: str) -> None:
+def test_an_empty_file_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     refused(tmp_path / name, "empty", name)
 
@@ -50,12 +50,12 @@ def test_an_empty_file(tmp_path: Path, name: str) -> None:
     ("name", "content"),
     [("a.jsonl", "\n\n \n"), ("a.csv", "prompt_id,judge_score\n"), ("a.json", "[]")],
 )
-def test_a_file_without_rows(tmp_path: Path, name: str, content: str) -> None:
+def test_a_file_without_rows_is_refused(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
     refused(tmp_path / name, name, "What to do")
 
 
-def test_a_parquet_file_without_rows(tmp_path: Path) -> None:
+def test_a_parquet_file_without_rows_is_refused(tmp_path: Path) -> None:
     pl.DataFrame(GOOD).clear().write_parquet(tmp_path / "a.parquet")
     refused(tmp_path / "a.parquet", "no rows", "a.parquet")
 
@@ -65,12 +65,12 @@ def test_a_path_that_is_not_there_names_near_ones(tmp_path: Path) -> None:
     refused(tmp_path / "clon.jsonl", "no such file", "clone.jsonl")
 
 
-def test_an_unknown_extension(tmp_path: Path) -> None:
+def test_an_unknown_extension_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_text("x")
     refused(tmp_path / "a.docx", "unknown extension", ".docx", ".jsonl")
 
 
-def test_a_folder_of_nothing(tmp_path: Path) -> None:
+def test_a_folder_of_nothing_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, "no file to read", "empty folder")
 
 
@@ -80,33 +80,33 @@ def test_a_folder_without_data_says_what_it_holds(tmp_path: Path) -> None:
     refused(tmp_path, "no file to read", "README.md")
 
 
-def test_two_files_of_one_policy_in_a_folder(tmp_path: Path) -> None:
+def test_two_files_of_one_policy_in_a_folder_are_refused(tmp_path: Path) -> None:
     jsonl(tmp_path / "a.jsonl", GOOD)
     jsonl(tmp_path / "a_responses.jsonl", GOOD)
     refused(tmp_path, "two files", "a_responses.jsonl")
 
 
-def test_a_gzip_named_jsonl(tmp_path: Path) -> None:
+def test_a_gzip_named_jsonl_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(gzip.compress(json.dumps(GOOD[0]).encode()))
     refused(path, "gzip", "a.jsonl", "gunzip")
 
 
-def test_a_compressed_extension(tmp_path: Path) -> None:
+def test_a_compressed_extension_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.bz2").write_bytes(bz2.compress(b"{}"))
     refused(tmp_path / "a.jsonl.bz2", "compressed", "decompress")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.json"])
-def test_utf_16_and_32(tmp_path: Path, encoding: str, name: str) -> None:
+def test_utf_16_and_32_are_refused(tmp_path: Path, encoding: str, name: str) -> None:
     text = "prompt_id,judge_score\np1,0.5\n" if name.endswith("csv") else json.dumps(GOOD[0])
     (tmp_path / name).write_bytes(text.encode(encoding))
     refused(tmp_path / name, "UTF-8", name)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
-def test_latin_1_bytes(tmp_path: Path, name: str) -> None:
+def test_latin_1_bytes_are_refused(tmp_path: Path, name: str) -> None:
     text = "prompt_id,judge_score\nfran\xe7ais,0.5\nb,0.5\n"
     if name == "a.jsonl":
         text = '{"prompt_id": "fran\xe7ais", "judge_score": 0.5}\n' * 2
@@ -123,7 +123,7 @@ def test_a_byte_order_mark_is_harmless(tmp_path: Path) -> None:
         assert len(read(tmp_path / name)) == 6
 
 
-def test_binary_garbage(tmp_path: Path) -> None:
+def test_binary_garbage_is_refused(tmp_path: Path) -> None:
     garbage = np.random.default_rng(0).bytes(5000)
     for extension in ("jsonl", "csv", "json", "parquet"):
         path = tmp_path / f"a.{extension}"
@@ -131,20 +131,20 @@ def test_binary_garbage(tmp_path: Path) -> None:
         refused(path, path.name)
 
 
-def test_a_parquet_file_cut_off(tmp_path: Path) -> None:
+def test_a_parquet_file_cut_off_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pl.DataFrame(GOOD).write_parquet(path)
     path.write_bytes(path.read_bytes()[:-50])
     refused(path, "a.parquet", "cannot be read")
 
 
-def test_a_parquet_file_named_jsonl(tmp_path: Path) -> None:
+def test_a_parquet_file_named_jsonl_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     pl.DataFrame(GOOD).write_parquet(path)
     refused(path, "Parquet", ".parquet")
 
 
-def test_a_single_line_of_100_mb(tmp_path: Path) -> None:
+def test_a_single_line_of_100_mb_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     with path.open("wb") as stream:
         stream.write(b'{"prompt_id": "p", "judge_score": 0.5, "response": "')
@@ -157,7 +157,7 @@ def test_a_single_line_of_100_mb(tmp_path: Path) -> None:
 # ---- a line ------------------------------------------------------------------------------------
 
 
-def test_a_truncated_json_line(tmp_path: Path) -> None:
+def test_a_truncated_json_line_is_refused(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "a.jsonl", GOOD)
     path.write_text(path.read_text()[:-20])
     refused(path, "a.jsonl, row 6", "truncated", "p5", "skip_bad_rows")
@@ -185,7 +185,7 @@ def test_a_line_that_is_not_an_object_is_an_error(tmp_path: Path, line: str) -> 
     refused(path, "a.jsonl, row 1", "not a JSON object")
 
 
-def test_json_nested_too_deeply(tmp_path: Path) -> None:
+def test_json_nested_too_deeply_is_refused(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "a.jsonl", GOOD)
     path.write_text(path.read_text() + '{"a":' * 100_000 + "\n")
     refused(path, "a.jsonl, row 7")
@@ -193,17 +193,17 @@ def test_json_nested_too_deeply(tmp_path: Path) -> None:
     refused(tmp_path / "b.json", "b.json")
 
 
-def test_a_json_array_cut_off(tmp_path: Path) -> None:
+def test_a_json_array_cut_off_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(GOOD)[:-10])
     refused(tmp_path / "a.json", "a.json", "not valid JSON", "truncated")
 
 
-def test_a_csv_with_too_many_cells(tmp_path: Path) -> None:
+def test_a_csv_with_too_many_cells_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("prompt_id,judge_score\np1,0.5\np2,0.5,9\np3,0.1\n")
     refused(tmp_path / "a.csv", "a.csv, row 2", "3 cells, the header 2")
 
 
-def test_a_csv_cut_off_in_its_last_line(tmp_path: Path) -> None:
+def test_a_csv_cut_off_in_its_last_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("prompt_id,judge_score,oracle_label\np1,0.5,1\np2,0.5")
     refused(tmp_path / "a.csv", "a.csv, row 2", "2 cells", "truncated")
 
@@ -213,7 +213,7 @@ def test_a_csv_without_a_header_is_an_error(tmp_path: Path) -> None:
     refused(tmp_path / "a.csv", "a.csv", "not a header")
 
 
-def test_a_csv_with_two_columns_of_one_name(tmp_path: Path) -> None:
+def test_a_csv_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("prompt_id,judge_score,judge_score\np1,0.5,1\n")
     refused(tmp_path / "a.csv", "a.csv", "two columns", "judge_score")
 
@@ -244,7 +244,7 @@ def test_a_missing_field_lists_the_columns(tmp_path: Path) -> None:
         refused(source, "missing field judge_score", "colour", "fields=")
 
 
-def test_a_missing_prompt_id(tmp_path: Path) -> None:
+def test_a_missing_prompt_id_is_refused(tmp_path: Path) -> None:
     rows = [{"judge_score": 0.5} for _ in GOOD]
     for source, _ in every_form(tmp_path, rows):
         refused(source, "missing field prompt_id", "judge_score")
@@ -257,14 +257,14 @@ def test_a_missing_value_names_its_row(tmp_path: Path) -> None:
         refused(source, where, "prompt_id is missing")
 
 
-def test_a_field_absent_from_one_row_only(tmp_path: Path) -> None:
+def test_a_field_absent_from_one_row_only_is_refused(tmp_path: Path) -> None:
     rows = [dict(row) for row in GOOD]
     del rows[3]["judge_score"]
     refused(rows, "row 3", "judge_score is missing")
     refused(jsonl(tmp_path / "a.jsonl", list(rows)), "a.jsonl, row 4", "judge_score is missing")
 
 
-def test_text_where_a_number_belongs(tmp_path: Path) -> None:
+def test_text_where_a_number_belongs_is_refused(tmp_path: Path) -> None:
     rows = with_row({"judge_score": "high"})
     refused(jsonl(tmp_path / "a.jsonl", list(rows)), "a.jsonl, row 4", "judge_score", "'high'")
     refused(rows, "row 3", "judge_score is text", "'high'")
@@ -284,7 +284,7 @@ def test_a_quoted_number_in_json_is_a_number_as_in_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [[0.5], {"x": 0.5}, True])
-def test_a_value_of_another_type(tmp_path: Path, value: object) -> None:
+def test_a_value_of_another_type_is_refused(tmp_path: Path, value: object) -> None:
     rows = with_row({"judge_score": value})
     refused(rows, "row 3", "judge_score")
     refused(jsonl(tmp_path / "a.jsonl", list(rows)), "a.jsonl, row 4", "judge_score")
@@ -292,7 +292,7 @@ def test_a_value_of_another_type(tmp_path: Path, value: object) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("field", ["judge_score", "oracle_label"])
-def test_nan_and_infinity(tmp_path: Path, field: str, value: float) -> None:
+def test_nan_and_infinity_are_refused(tmp_path: Path, field: str, value: float) -> None:
     rows = [{**row, "oracle_label": 0.5} for row in GOOD]
     rows[3][field] = value
     for source, where in every_form(tmp_path, rows):
@@ -306,20 +306,20 @@ def test_nan_in_pandas_means_missing() -> None:
     assert read(pd.DataFrame(rows)).n_labelled == 2
 
 
-def test_a_number_too_large_for_a_float(tmp_path: Path) -> None:
+def test_a_number_too_large_for_a_float_is_refused(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "a.jsonl", GOOD)
     path.write_text(path.read_text().replace("0.2,", "1e400,").replace("0.2}", "1e400}"))
     refused(path, "a.jsonl, row 3", "judge_score")
 
 
-def test_a_label_outside_its_declared_scale(tmp_path: Path) -> None:
+def test_a_label_outside_its_declared_scale_is_refused(tmp_path: Path) -> None:
     rows = [{**row, "oracle_label": 4} for row in GOOD]
     rows[3]["oracle_label"] = 7
     for source, where in every_form(tmp_path, rows):
         refused(source, where, "outside its scale 1-5", "7", "oracle_scale", oracle_scale=(1, 5))
 
 
-def test_a_label_on_no_usual_scale() -> None:
+def test_a_label_on_no_usual_scale_is_refused() -> None:
     rows = [{**row, "oracle_label": 1000.0 * i} for i, row in enumerate(GOOD)]
     refused(
         rows,
@@ -329,7 +329,7 @@ def test_a_label_on_no_usual_scale() -> None:
     )
 
 
-def test_duplicates_within_one_source(tmp_path: Path) -> None:
+def test_duplicates_within_one_source_are_refused(tmp_path: Path) -> None:
     rows = with_row({"prompt_id": "p1"})
     for source, where in every_form(tmp_path, rows):
         refused(source, where, "duplicate row", "'p1'", "draw_idx", "repeats='draws'")
@@ -338,7 +338,7 @@ def test_duplicates_within_one_source(tmp_path: Path) -> None:
         refused(source, where, "duplicate row", "('a', 'p1', 2)")
 
 
-def test_a_policy_with_one_row(tmp_path: Path) -> None:
+def test_a_policy_with_one_row_is_refused(tmp_path: Path) -> None:
     for source, where in every_form(tmp_path, with_row({"policy": "lonely"})):
         refused(source, where, "'lonely' has 1 row", "standard error", "min_rows=1")
     assert len(read(with_row({"policy": "lonely"}), min_rows=1)) == 6
@@ -348,18 +348,18 @@ def test_a_draw_that_is_not_a_whole_number_is_an_error() -> None:
     refused([{**row, "draw_idx": 0.5} for row in GOOD], "row 0", "draw_idx is not a whole number")
 
 
-def test_a_variance_larger_than_any() -> None:
+def test_a_variance_larger_than_any_is_refused() -> None:
     refused([{**row, "judge_variance": 0.3} for row in GOOD], "judge_variance", "0.25")
 
 
-def test_a_positive_log_probability() -> None:
+def test_a_positive_log_probability_is_refused() -> None:
     rows = [
         {**row, "base_policy_logprob": -5.0, "target_policy_logprobs": {"t": 7.0}} for row in GOOD
     ]
     refused(rows, "row 0", "target:t is positive", "sign")
 
 
-def test_target_lists_of_different_lengths(tmp_path: Path) -> None:
+def test_target_lists_of_different_lengths_are_refused(tmp_path: Path) -> None:
     rows = [{**row, "logp": -1.0, "logp_target_all": [-1.0, -2.0]} for row in GOOD]
     rows[3]["logp_target_all"] = [-1.0]
     refused(rows, "row 3", "must hold 2 log-probabilities")
@@ -367,18 +367,18 @@ def test_target_lists_of_different_lengths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [3, None, object(), "", b"bytes"])
-def test_things_that_are_no_data(source: object) -> None:
+def test_values_that_are_not_data_are_refused(source: object) -> None:
     with pytest.raises(CJEError):
         read(source)
 
 
 @pytest.mark.parametrize("source", [[], {}, pl.DataFrame(), pd.DataFrame(), [1, 2], {"a": []}])
-def test_containers_of_nothing(source: object) -> None:
+def test_empty_containers_are_refused(source: object) -> None:
     with pytest.raises(CJEError):
         read(source)
 
 
-def test_an_unknown_name_in_fields() -> None:
+def test_an_unknown_name_in_fields_is_refused() -> None:
     refused(GOOD, "unknown name in fields", "jugde", fields={"jugde": "x"})
     refused(GOOD, "no column 'nowhere'", "judge_score", fields={"judge_score": "nowhere"})
 

@@ -84,7 +84,7 @@ def test_mt_bench_pairs_are_judged_in_both_orders() -> None:
     assert not data.n_labelled
 
 
-def test_mt_bench_judgements_by_people_and_gpt4_are_told_apart_by_their_names() -> None:
+def test_mt_bench_judgements_by_people_and_gpt4_are_distinguished_by_their_names() -> None:
     rows = [{"question_id": 81, "model_a": "x", "model_b": "y", "winner": w, "judge": who,
              "turn": turn, "conversation_a": [], "conversation_b": []}
             for w, who, turn in [

@@ -190,7 +190,7 @@ def test_raters_become_the_mean_and_follow_selection() -> None:
     assert len(both.rater_labels) == 3 + 3  # a part without raters: one label, one rater
 
 
-def test_the_summary_tells_what_matters() -> None:
+def test_the_summary_lists_rows_scales_and_further_columns() -> None:
     text = small().summary()
     for words in (
         "12 rows",
@@ -306,7 +306,7 @@ def test_a_scale_is_read_from_what_people_write(text: object) -> None:
 @pytest.mark.parametrize(
     "wrong", ["five", (5, 1), (1, 1), (0, float("inf")), (1, 2, 3), 7, "", None]
 )
-def test_a_scale_that_is_none(wrong: object) -> None:
+def test_an_impossible_scale_is_refused(wrong: object) -> None:
     with pytest.raises(CJEError):
         Scale.parse(wrong)  # type: ignore[arg-type]
 

@@ -32,7 +32,7 @@ def test_the_vectorised_form_equals_the_scalar_one_for_any_text(ids, n_folds, se
     assert ((folds >= 0) & (folds < n_folds)).all()
 
 
-def test_long_short_empty_and_non_ascii_ids_in_one_batch():
+def test_long_short_empty_and_non_ascii_ids_of_one_batch_have_their_own_folds():
     ids = [
         "",
         "a",
@@ -163,7 +163,7 @@ def test_content_folds_follow_the_rows_and_scatter_equal_ones(distinct):
     np.testing.assert_array_equal(expected[1], found[1])
 
 
-def test_content_folds_know_one_zero_and_one_nan():
+def test_content_folds_are_equal_for_both_zeros_and_for_all_nans():
     x = np.random.default_rng(0).random(50)
     other = np.frombuffer(np.array([0xFFF8000000000001], dtype=np.uint64).tobytes())
     for a, b in ((0.0, -0.0), (np.nan, other[0])):
@@ -194,7 +194,7 @@ def test_no_ids_give_no_folds():
 
 
 @pytest.mark.parametrize("ids", [None, 3, [None], [1], b"ab", [["a"]], np.float64(0.5), {"a": 1}])
-def test_what_is_no_list_of_ids_is_refused(ids: object) -> None:
+def test_ids_that_are_not_a_list_are_refused(ids: object) -> None:
     if ids == {"a": 1}:  # its keys
         assert get_folds(ids, 5).tolist() == get_folds(["a"], 5).tolist()  # type: ignore[arg-type]
         return
@@ -207,7 +207,7 @@ def test_what_is_no_list_of_ids_is_refused(ids: object) -> None:
     [None, [], 3, "ab", [None], [0.5], ["x"], [np.zeros(3), np.zeros(2)], [np.zeros((2, 2))],
      [np.zeros(2, complex)]],
 )  # fmt: skip
-def test_what_is_no_list_of_columns_is_refused(columns: object) -> None:
+def test_columns_that_are_not_a_list_are_refused(columns: object) -> None:
     with pytest.raises(CJEError):
         get_content_folds(columns, 5)  # type: ignore[arg-type]
 

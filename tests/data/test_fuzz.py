@@ -83,7 +83,7 @@ def survives_as_file(name: str, content: bytes, **options: Any) -> None:
 @FUZZ
 @given(rows, st.booleans())
 @example([{"prompt_id": "p", "judge_score": 0.5, "oracle_label": {}}] * 2, False)
-def test_rows_of_anything(given_rows: list[dict[str, Any]], skip: bool) -> None:
+def test_rows_of_anything_are_read_or_refused(given_rows: list[dict[str, Any]], skip: bool) -> None:
     survives(given_rows, skip_bad_rows=skip)
     survives(given_rows, skip_bad_rows=skip, repeats="draws", min_rows=1, text=True)
 
@@ -92,7 +92,10 @@ def test_rows_of_anything(given_rows: list[dict[str, Any]], skip: bool) -> None:
 @given(rows, st.booleans())
 @example([*GOOD_ROWS, {"prompt_id": {"oracle_label": None}}], False)
 @example([*GOOD_ROWS, {"draw_idx": {"oracle_label": None}}], True)
-def test_json_lines_of_anything(given_rows: list[dict[str, Any]], skip: bool) -> None:
+@example([*GOOD_ROWS, {"prompt_id": "p", "judge_score": "\ud800"}], False)
+def test_json_lines_of_anything_are_read_or_refused(
+    given_rows: list[dict[str, Any]], skip: bool
+) -> None:
     lines = "".join(json.dumps(row) + "\n" for row in given_rows).encode()
     for name in ("a.jsonl", "a.json"):
         survives_as_file(name, lines, skip_bad_rows=skip, repeats="draws", min_rows=1)
@@ -101,7 +104,9 @@ def test_json_lines_of_anything(given_rows: list[dict[str, Any]], skip: bool) ->
 
 @FUZZ
 @given(rows, st.data())
-def test_json_lines_with_bytes_changed(given_rows: list[dict[str, Any]], data: Any) -> None:
+def test_json_lines_with_bytes_changed_are_read_or_refused(
+    given_rows: list[dict[str, Any]], data: Any
+) -> None:
     lines = bytearray("".join(json.dumps(row) + "\n" for row in given_rows).encode())
     for _ in range(data.draw(st.integers(0, 3))):
         if lines:
@@ -117,7 +122,7 @@ def test_json_lines_with_bytes_changed(given_rows: list[dict[str, Any]], data: A
     st.binary(max_size=300),
     st.sampled_from([b"", b"PAR1", b"prompt_id,judge_score\n", b"\xef\xbb\xbf", b"{", b"["]),
 )
-def test_files_of_any_bytes(name: str, content: bytes, start: bytes) -> None:
+def test_files_of_any_bytes_are_read_or_refused(name: str, content: bytes, start: bytes) -> None:
     survives_as_file(name, start + content)
     survives_as_file(name, start + content, skip_bad_rows=True, min_rows=1)
 
@@ -137,7 +142,9 @@ cells = st.one_of(
     st.sampled_from([",", ";", "\t"]),
 )
 @example(["id"], [["p1", '"']], ",")  # a lone quote makes polars 2.1 panic
-def test_csv_of_any_cells(header: list[str], table: list[list[str]], separator: str) -> None:
+def test_csv_of_any_cells_is_read_or_refused(
+    header: list[str], table: list[list[str]], separator: str
+) -> None:
     header = [
         "prompt_id",
         "judge_score",
@@ -167,7 +174,9 @@ column = st.one_of(
 @FUZZ
 @given(st.dictionaries(st.sampled_from(FIELDS), column, max_size=6), st.booleans())
 @example({"target_policy_logprobs": [None, None, None, []]}, True)
-def test_frames_of_any_columns(columns: dict[str, list[Any]], skip: bool) -> None:
+def test_frames_of_any_columns_are_read_or_refused(
+    columns: dict[str, list[Any]], skip: bool
+) -> None:
     frame = pl.DataFrame(
         {"prompt_id": ["p1", "p2", "p3", "p4"], "judge_score": [0.1] * 4, **columns}
     )
@@ -178,6 +187,8 @@ def test_frames_of_any_columns(columns: dict[str, list[Any]], skip: bool) -> Non
 
 @FUZZ
 @given(rows, rows)
-def test_labels_of_anything(data: list[dict[str, Any]], labels: list[dict[str, Any]]) -> None:
+def test_labels_of_anything_are_read_or_refused(
+    data: list[dict[str, Any]], labels: list[dict[str, Any]]
+) -> None:
     survives(data, labels=labels, repeats="draws", min_rows=1)
     survives(data, labels=labels, on="id", min_rows=1, skip_bad_rows=True)

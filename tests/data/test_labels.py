@@ -99,11 +99,11 @@ def test_labels_that_contradict_the_data_are_refused() -> None:
      ({"example_id": "e1", "policy": "a", "oracle_label": "splendid"}, "is text"),
      ({"example_id": "e1", "policy": "a", "colour": 3}, "missing field oracle_label")],
 )  # fmt: skip
-def test_bad_label_files(label: dict[str, object], words: str) -> None:
+def test_bad_label_files_are_refused(label: dict[str, object], words: str) -> None:
     with pytest.raises(CJEError, match=words):
         read(responses(), labels=[label])
 
 
-def test_empty_labels_in_the_file_are_no_labels() -> None:
+def test_empty_labels_in_the_file_are_not_labels() -> None:
     labels = [{"example_id": f"e{i}", "policy": "a", "label": None if i else 1.0} for i in range(5)]
     assert read(responses(), labels=labels).n_labelled == 1

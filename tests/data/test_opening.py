@@ -82,18 +82,18 @@ def test_doctor_measures_the_responses_of_the_named_file(
     assert examine(tmp_path / "m[1].jsonl").facts["rows"] == 4
 
 
-def test_a_path_that_is_too_long_is_an_error_with_words() -> None:
+def test_a_path_that_is_too_long_is_a_clear_error() -> None:
     with pytest.raises(CJEError, match=r"too long.*shorter path"):
         read("x" * 5000 + ".csv")
 
 
-def test_a_path_with_a_zero_byte_is_an_error_with_words() -> None:
+def test_a_path_with_a_zero_byte_is_a_clear_error() -> None:
     with pytest.raises(CJEError, match=r"no such file|not a path"):
         read("a\0b.csv")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_too_many_open_files_is_an_error_with_words(tmp_path: Path, suffix: str) -> None:
+def test_too_many_open_files_is_a_clear_error(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"e{suffix}"
     write(path, ROWS)
     read(path)  # what is imported on first use needs descriptors of its own

@@ -130,7 +130,7 @@ def test_a_folder_has_one_file_per_policy(tmp_path: Path) -> None:
     assert any("notes.txt" in note for note in data.metadata["reading"])
 
 
-def test_a_mapping_of_policies_to_sources(tmp_path: Path) -> None:
+def test_a_mapping_of_policies_to_sources_is_read(tmp_path: Path) -> None:
     rows = [{k: v for k, v in row.items() if k != "policy"} for row in make_rows()]
     path = write_jsonl(tmp_path / "x.jsonl", rows[::2])
     data = read({"new": path, "old": rows[1::2], "frame": pd.DataFrame(flat(rows[::2]))})
@@ -138,7 +138,7 @@ def test_a_mapping_of_policies_to_sources(tmp_path: Path) -> None:
     assert len(data) == 60
 
 
-def test_a_list_of_paths(tmp_path: Path) -> None:
+def test_a_list_of_paths_is_read(tmp_path: Path) -> None:
     rows = make_rows()
     one = write_jsonl(tmp_path / "one.jsonl", rows[:20])
     two = write_jsonl(tmp_path / "two.jsonl", rows[20:])
@@ -195,7 +195,7 @@ def test_fields_can_be_mapped_and_switched_off() -> None:
     assert data.n_labelled == 0
 
 
-def test_nested_fields(tmp_path: Path) -> None:
+def test_nested_fields_are_read(tmp_path: Path) -> None:
     rows = [
         {"prompt_id": str(i), "judge_score": 0.5, "metadata": {"oracle_label": 0.25, "x": None}}
         for i in range(4)
@@ -206,7 +206,7 @@ def test_nested_fields(tmp_path: Path) -> None:
         assert "oracle_label read from 'metadata.oracle_label'" in data.metadata["reading"]
 
 
-def test_judge_scores_with_their_variance() -> None:
+def test_judge_scores_are_read_with_their_variance() -> None:
     rows = [{"prompt_id": str(i), "judge_score": {"mean": 40, "variance": 100.0}} for i in range(3)]
     data = read(rows, judge_scale="0-100")
     assert data.judge_score.tolist() == [0.4] * 3
@@ -214,7 +214,7 @@ def test_judge_scores_with_their_variance() -> None:
     assert np.allclose(data.judge_variance, 0.01)
 
 
-def test_the_row_keys_of_the_pipeline(tmp_path: Path) -> None:
+def test_the_row_keys_of_the_pipeline_are_read(tmp_path: Path) -> None:
     rows = [
         {"context": f"q{i % 3}", "response": f"r{i}", "logp": -3.0, "score": 0.5,
          "logp_target_all": [-2.0, -4.0 - i]}
@@ -289,7 +289,7 @@ def test_several_raters_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("absent", [True, False])
 @pytest.mark.parametrize("late", [{"oracle_label": 1.0}, {"metadata": {"oracle_label": [1, 1]}}])
-def test_labels_that_first_appear_late_in_a_long_file(
+def test_labels_that_first_appear_late_in_a_long_file_are_read(
     tmp_path: Path, late: dict[str, object], absent: bool
 ) -> None:
     rest: dict[str, object] = {} if absent else {"oracle_label": None}

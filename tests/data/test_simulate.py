@@ -55,7 +55,7 @@ def test_skewed_outcomes_have_the_stated_values_and_a_long_tail(near):
         assert skewness * (0.5 - near) > 0.4
 
 
-def test_length_biased_judge_flatters_the_longer_policy_of_equal_value():
+def test_length_biased_judge_overrates_the_longer_policy_of_equal_value():
     sim = simulate.length_biased_judge(20_000, 50, seed=4, bias=0.2)
     base, candidate = sim.outcomes.reshape(2, -1)
     _check_truth(base, 0.5)
@@ -181,6 +181,6 @@ def test_sizes_that_nothing_has_are_refused(name, arguments):
         lambda: simulate.true_curve(["monotone"]),
     ],
 )
-def test_dials_beyond_their_range_are_refused(call):
+def test_parameters_beyond_their_range_are_refused(call):
     with pytest.raises(CJEError):
         call()

@@ -97,7 +97,7 @@ def _audit(shift, n=200, seed=0, **options):
     return audit_transport("p", labels, predicted, **options)
 
 
-def test_transport_passes_fails_and_admits_when_it_cannot_tell():
+def test_transport_passes_fails_or_is_inconclusive():
     assert _audit(0.0, margin=0.05).status is TransportStatus.PASS
     assert _audit(0.3, margin=0.05).status is TransportStatus.FAIL
     assert _audit(0.0, n=12, margin=0.01).status is TransportStatus.INCONCLUSIVE
@@ -218,7 +218,7 @@ def test_the_chance_gap_is_the_one_that_random_labelling_shows(whole_prompts):
     assert found.sd == pytest.approx(np.std(draws), rel=0.08)
 
 
-def test_one_row_a_prompt_makes_the_chance_gap_that_of_a_simple_random_sample():
+def test_with_one_row_per_prompt_the_chance_gap_is_that_of_a_simple_random_sample():
     rng = np.random.default_rng(1)
     values, labelled = rng.random(80), rng.permutation(80) < 25
     found = chance_gap(values, labelled, np.arange(80))

@@ -35,7 +35,7 @@ def test_a_card_has_every_statistic_with_an_interval(cards: JudgeCards) -> None:
         card["sensitivity"]
 
 
-def test_a_judge_that_flatters_long_responses_is_caught(cards: JudgeCards) -> None:
+def test_a_judge_that_overrates_long_responses_is_reported(cards: JudgeCards) -> None:
     bias = {(b.factor, b.level): b for b in card_of("smooth", 600, 400, 2).cards[0].biases}
     assert bias["length", ""].p_adjusted < 0.01
     assert bias["length", ""].effect > 0.05
@@ -74,7 +74,7 @@ def test_a_second_judge_that_adds_nothing_gains_nothing() -> None:
     assert {m.name: m for m in better.stacked}["gain over the best judge"].low > 0.02  # type: ignore[operator]
 
 
-def test_perfect_agreement_on_few_prompts_is_no_certainty() -> None:
+def test_perfect_agreement_on_few_prompts_is_not_certain() -> None:
     labels = np.tile([1.0, 2.0, 3.0], 10)
     card = judge_cards(labels, labels).cards[0]
     for name in ("kappa", "rank correlation"):

@@ -83,7 +83,7 @@ def test_an_error_of_propensities_that_only_labels_have_is_refused():
     assert found["propensities-partly-known"] == "warning"
 
 
-def test_labels_taken_prompt_by_prompt_are_not_accused():
+def test_labels_taken_prompt_by_prompt_get_no_finding():
     """200 data sets of 60 prompts with 5 rows each: none accused by chance at 0.1%, at most 3."""
     prompts, accused = np.repeat(np.arange(60), 5), 0
     for seed in range(200):

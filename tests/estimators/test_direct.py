@@ -78,7 +78,7 @@ def test_the_least_squares_slope_minimises_the_estimated_variance() -> None:
     assert variance(best) < variance(best - 0.3)
 
 
-def test_slopes_share_where_unsure_and_stay_where_sure() -> None:
+def test_imprecise_slopes_are_pooled_and_precise_ones_are_kept() -> None:
     rng = np.random.default_rng(2)
     cells = []
     for n, slope in ((5000, 0.5), (12, 2.0)):
@@ -224,7 +224,7 @@ def test_borrowed_intervals_need_the_jackknife_and_have_it() -> None:
     assert with_term / 200 > 0.90
 
 
-def test_the_rectifier_survives_a_judge_that_lies_about_one_policy() -> None:
+def test_the_rectifier_survives_a_judge_that_is_wrong_about_one_policy() -> None:
     sim = simulate.policies_on_shared_prompts(2000, 2, 200, seed=7)
     bent = sim.dataset.judge_score.copy()
     liar = sim.dataset.policy.mask("candidate_1")
@@ -361,7 +361,7 @@ def test_labels_on_one_prompt_are_refused() -> None:
         DirectEstimator(data).fit_and_estimate()
 
 
-def test_unknown_covariate_and_subgroup_list_what_there_is() -> None:
+def test_unknown_covariate_and_subgroup_list_the_known_ones() -> None:
     with pytest.raises(CJEError, match="available covariates: none"):
         DirectEstimator(_data(), covariates=("length",)).fit_and_estimate()
     with pytest.raises(CJEError, match="available columns: none"):

@@ -93,7 +93,7 @@ def test_logged_rows_that_are_the_fresh_draws_again_count_once() -> None:
     assert len(estimator.pool_.labels) == 60
 
 
-def test_other_labels_of_the_same_prompts_are_no_copies_where_some_agree() -> None:
+def test_other_labels_of_the_same_prompts_are_not_copies_where_some_agree() -> None:
     """On a coarse scale a label of another response often agrees; leaving those out would bias."""
     rng = np.random.default_rng(0)
     prompts = [f"p{i}" for i in range(60)]

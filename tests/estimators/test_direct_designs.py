@@ -42,7 +42,7 @@ def test_clusters_of_one_prompt_each_change_nothing() -> None:
     np.testing.assert_allclose(same.ci(), plain.ci(), atol=1e-12)
 
 
-def test_copies_of_every_prompt_in_one_cluster_are_no_further_information() -> None:
+def test_copies_of_every_prompt_in_one_cluster_add_no_information() -> None:
     data = _data()
     prompts = data.prompt_id.decode()
     twice = Dataset.from_arrays(
@@ -237,7 +237,7 @@ def test_what_is_estimated_is_stated_with_its_raters(raters: int, said: str) -> 
 
 
 def test_raters_as_a_sample_need_names_of_raters() -> None:
-    with pytest.raises(CJEError, match="who gave each label"):
+    with pytest.raises(CJEError, match="the rater of each label"):
         DirectEstimator(_data(), raters="random").fit_and_estimate()
 
 
@@ -302,7 +302,7 @@ def test_fresh_draws_take_the_clusters_of_their_logged_prompts() -> None:
         entry.build(fresh=_clustered(fresh, 4), logged=logged).fit_and_estimate()
 
 
-def test_a_pilot_whose_labels_err_alike_within_users_asks_for_more_labels() -> None:
+def test_a_pilot_with_correlated_label_errors_within_users_asks_for_more_labels() -> None:
     data = next(cell for cell in CELLS if cell.name.startswith("users of 20")).draw(
         np.random.default_rng(0)
     ).dataset  # fmt: skip

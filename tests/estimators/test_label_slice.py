@@ -42,7 +42,7 @@ def test_labels_that_carry_little_of_a_targets_weight_are_refused_for_it():
 
 
 @pytest.mark.slow
-def test_a_random_slice_is_rarely_accused():
+def test_a_random_slice_rarely_gets_a_finding():
     """200 data sets, three tests each at 0.1%: at most 5 accused (99.9% binomial bound)."""
     accused = 0
     for seed in range(200):

@@ -164,7 +164,7 @@ def test_a_calibration_that_does_not_carry_over_is_corrected_or_found_from_the_l
     assert low < sim.truth["t"] < high
 
 
-def test_a_calibration_that_carries_over_is_rarely_accused():
+def test_a_calibration_that_carries_over_rarely_gets_a_finding():
     """120 data sets, 5% family-wise: at most 14 accused (99.9% binomial bound), one refused."""
     accused = refused = 0
     for seed in range(120):
@@ -187,7 +187,7 @@ def test_label_uncertainty_is_counted_once():
     np.testing.assert_array_equal(without.standard_errors, without.robust_standard_errors)
 
 
-def test_label_variance_is_known_to_as_few_degrees_of_freedom_as_labels_decide():
+def test_label_variance_has_as_few_degrees_of_freedom_as_labels_decide():
     _, sampler = make(n=1000, n_labels=60)
     estimate = SNIPSEstimator(sampler).fit_and_estimate().influence
     (spread,) = (part.spread for part in estimate.components if part.kind == LABELS)
@@ -232,7 +232,7 @@ def test_the_stack_is_a_convex_combination_with_no_more_variance_than_its_compon
     assert (influence_variance(stack) <= best * (1 + 1e-9)).all()
 
 
-def test_the_seed_snippet_on_oracle_uncertainty_runs_as_written(capsys):
+def test_the_founding_snippet_on_oracle_uncertainty_runs_as_written(capsys):
     _, sampler = make()
     estimator = CalibratedIPS(sampler, oua_jackknife=True)  # Default
     result = estimator.fit_and_estimate()
@@ -316,7 +316,7 @@ def test_ratios_cut_at_the_clip_are_refused_and_weights_that_all_sit_there_are_a
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_identical_labels_are_no_proof_of_certainty(name):
+def test_identical_labels_are_not_certain(name):
     sim, _ = make(n=300, n_labels=60)
     data = sim.dataset
     ones = PrecomputedSampler(
@@ -337,7 +337,7 @@ def test_a_constant_judge_is_refused_where_labels_are_not_reweighted():
         assert set(assumed.refused()) == {"near", "moderate"}, name
 
 
-def test_labels_on_fresh_draws_are_said_to_take_no_part():
+def test_labels_on_fresh_draws_are_reported_as_unused():
     sim, sampler = make(n=200, n_labels=50)
     labelled = sim.fresh.with_columns(oracle_label=sim.fresh_outcomes)
     plain = DRCPOEstimator(sampler, sim.fresh).fit_and_estimate()
@@ -409,7 +409,7 @@ def test_too_few_labels_missing_draws_and_bad_options_are_explained():
         SNIPSEstimator(sampler, covariates=["length"]).fit_and_estimate()
 
 
-def test_several_draws_a_prompt_count_as_one_cluster():
+def test_several_draws_per_prompt_count_as_one_cluster():
     sim, sampler = make(n=300, n_labels=100, fresh_draws=4)
     result = DRCPOEstimator(sampler, sim.fresh).fit_and_estimate()
     assert result.influence.n_clusters == 300

@@ -54,7 +54,7 @@ def test_a_design_that_no_interval_can_hold_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["first 50 rows, drift, no time", "users of 20 rows, not named as clusters"]
 )
-def test_a_design_that_only_a_reader_can_judge_is_told_with_its_cause(name: str) -> None:
+def test_a_design_that_only_a_reader_can_judge_is_reported_with_its_cause(name: str) -> None:
     assert study(CELLS[name], 15, first_seed=500).warned >= 0.8
 
 

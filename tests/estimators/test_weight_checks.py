@@ -40,7 +40,7 @@ def test_a_mean_weight_far_from_one_refuses_what_is_weighted_by_it(offset, code)
     assert result.refused() == {}
 
 
-def test_rows_of_one_prompt_are_no_separate_evidence_on_the_mean_weight():
+def test_rows_of_one_prompt_are_not_separate_evidence_on_the_mean_weight():
     weights = np.repeat(RNG.lognormal(-0.125, 0.5, 200), 10)
     alone = weight_diagnostics("t", weights)
     together = weight_diagnostics("t", weights, clusters=np.repeat(np.arange(200), 10))
@@ -48,7 +48,7 @@ def test_rows_of_one_prompt_are_no_separate_evidence_on_the_mean_weight():
     assert abs(together.mean_weight_z) < abs(alone.mean_weight_z)
 
 
-def test_honest_skewed_weights_are_rarely_accused():
+def test_honest_skewed_weights_rarely_get_a_finding():
     """400 logs at an overlap of 0.2: at most 4 beyond 3.29 (plain standard errors: about 3%)."""
     d = np.sqrt(-np.log(0.2))
     accused = 0

@@ -32,7 +32,7 @@ def test_no_draw_is_empty_however_few_the_clusters() -> None:
     assert (draws > 0).all()
 
 
-def test_same_seed_same_draws_another_seed_others() -> None:
+def test_the_same_seed_gives_the_same_draws_and_another_seed_others() -> None:
     totals = np.random.default_rng(0).random((20, 3))
     first, again, other = (
         cluster_bootstrap(totals, lambda t: t, n_draws=10, seed=s) for s in (5, 5, 6)

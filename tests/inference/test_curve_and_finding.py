@@ -50,8 +50,10 @@ def test_two_curves_share_axes_and_a_long_one_gets_a_rug() -> None:
 
 
 def test_one_point_and_no_band_can_be_drawn() -> None:
-    CalibrationCurve(np.array([0.5]), np.array([0.4]), np.array([0.3]), np.array([0.6])).plot()
-    CalibrationCurve(np.array([10.0, 20.0]), np.array([1.0, 3.0]), reference=False).plot()
+    point = CalibrationCurve(np.array([0.5]), np.array([0.4]), np.array([0.3]), np.array([0.6]))
+    assert any(list(line.get_xdata()) == [0.5] for line in point.plot().lines)
+    plain = CalibrationCurve(np.array([10.0, 20.0]), np.array([1.0, 3.0]), reference=False).plot()
+    assert [list(line.get_xdata()) for line in plain.lines] == [[10.0, 20.0]]
 
 
 def test_finding_survives_json_and_reads_as_a_sentence() -> None:

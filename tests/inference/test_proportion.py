@@ -47,7 +47,7 @@ def test_all_labels_alike_reach_the_bound_on_their_side() -> None:
     assert high[0] == pytest.approx(1.0 - low[1])
 
 
-def test_selecting_and_rescaling_keep_a_proportion_and_a_difference_is_none() -> None:
+def test_selecting_and_rescaling_keep_a_proportion_and_a_difference_is_not_one() -> None:
     both = _estimate()
     scaled = both.rescaled(4.0, 1.0)
     assert scaled.intervals()[0].low == pytest.approx(1.0 + 4.0 * both.intervals()[0].low)

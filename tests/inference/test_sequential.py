@@ -244,6 +244,6 @@ def test_a_stream_with_every_row_labelled_is_the_mean_of_the_labels() -> None:
 
 
 @pytest.mark.parametrize("bad", [0.0, 1.5, np.nan])
-def test_a_stream_refuses_probabilities_that_are_none(bad: float) -> None:
+def test_a_stream_refuses_impossible_probabilities(bad: float) -> None:
     with pytest.raises(CJEError):
         predictable_estimate([1.0, 0.0], [0.5, bad], [0, 0], [0, 0], [0, 0])

@@ -83,7 +83,7 @@ def test_the_size_and_origin_of_the_scale_do_not_matter() -> None:
     np.testing.assert_allclose(plain, moved, atol=1e-8)
 
 
-def test_identical_estimates_without_spread_are_no_change_and_a_jump_is_one() -> None:
+def test_identical_estimates_without_spread_are_not_a_change_and_a_jump_is_one() -> None:
     assert change_evidence(np.full(30, 2.0), np.zeros(30)).alarm is None
     jump = change_evidence(np.r_[np.full(15, 2.0), np.full(5, 2.5)], np.zeros(20))
     assert jump.alarm == 15

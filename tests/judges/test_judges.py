@@ -72,7 +72,7 @@ def test_repeats_are_independent_calls() -> None:
     assert score.variance > 0.0
 
 
-def test_variance_from_the_verdict_tokens_log_probs() -> None:
+def test_variance_comes_from_the_verdict_tokens_log_probs() -> None:
     with TestServer() as server:
         judge = _judge(server, variance="logprobs", template="rubric_score")
         verdict = run_sync(judge.ajudge(ASK, GOOD, seed=1))
@@ -96,7 +96,7 @@ def test_a_verdict_of_two_tokens_is_refused_not_read_from_its_last_digit() -> No
     assert mean == pytest.approx(0.8 * 0.75 + 0.2 * 0.09)
 
 
-def test_variance_from_a_stated_interval() -> None:
+def test_variance_comes_from_a_stated_interval() -> None:
     with TestServer() as server:
         judge = _judge(server, variance="interval")
         judged = judge.judge_all([(ASK, BAD)])[0]
@@ -128,7 +128,7 @@ def test_a_judge_with_a_position_bias_ends_in_a_tie() -> None:
     assert judge.compare(ASK, GOOD, BAD) == 0.5
 
 
-def test_answers_that_are_no_score_are_asked_again_then_raised() -> None:
+def test_answers_without_a_score_are_asked_again_then_raised() -> None:
     with TestServer(faults=Faults({"non-score": 1.0}, only_first=2)) as server:
         judge = _judge(server, variance="none")
         assert 0.0 <= judge.score(ASK, GOOD).mean <= 1.0

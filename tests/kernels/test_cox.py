@@ -166,7 +166,7 @@ def test_extreme_predictors_and_zero_weights_stay_finite() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-80, 1e-12, 1e80])
-def test_the_scale_of_the_weights_decides_no_fit(scale: float) -> None:
+def test_the_scale_of_the_weights_does_not_change_a_fit(scale: float) -> None:
     x, time, event = _data(3, 80, 2, ties=True)
     w = np.random.default_rng(1).uniform(0.5, 2.0, 80)
     sets = risk_sets(time, event)

@@ -73,7 +73,7 @@ def test_projection_is_mean_one_nonnegative_monotone_and_shrinks_the_variance(
         assert m.var() <= (w / w.max()).var() / (w / w.max()).mean() ** 2 * (1 + 1e-9) + 1e-12
 
 
-def test_weights_that_are_zero_constant_single_or_huge():
+def test_weights_that_are_zero_constant_single_or_huge_have_mean_one():
     np.testing.assert_array_equal(mean_one_projection(np.zeros(3), [1.0, 2.0, 3.0]), np.ones(3))
     np.testing.assert_allclose(mean_one_projection(np.full(3, 0.1), [1.0, 2.0, 3.0]), np.ones(3))
     np.testing.assert_array_equal(mean_one_projection([7.0], [0.3]), [1.0])

@@ -8,7 +8,7 @@ from cje.kernels.search import segment_finder
 
 @pytest.mark.parametrize("n_edges", [1, 2, 5, 50, 2000])
 @pytest.mark.parametrize("spread", ["uniform", "clustered", "tiny", "huge"])
-def test_equals_bisection_also_on_edges_and_outside(n_edges: int, spread: str) -> None:
+def test_the_finder_equals_bisection_also_on_edges_and_outside(n_edges: int, spread: str) -> None:
     rng = np.random.default_rng(n_edges)
     edges = np.unique(rng.random(n_edges))
     if spread == "clustered":

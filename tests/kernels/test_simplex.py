@@ -58,7 +58,9 @@ def assert_optimal(sigma, linear, p, tolerance=1e-9):
     st.sampled_from([0.0, 0.3, 30.0]),
     st.sampled_from([1.0, 1e-10, 1e8]),
 )
-def test_equals_the_best_over_every_support_also_when_singular(seed, k, rank, linear_scale, scale):
+def test_the_optimum_equals_the_best_over_every_support_also_when_singular(
+    seed, k, rank, linear_scale, scale
+):
     sigma, linear = problem(seed, k, rank, linear_scale, scale)
     p = simplex_qp(sigma, linear)
     assert_optimal(sigma, linear, p)
@@ -75,7 +77,7 @@ def test_larger_problems_satisfy_the_optimality_conditions(k, rank, linear_scale
         assert_optimal(sigma, linear, simplex_qp(sigma, linear))
 
 
-def test_equals_slsqp():
+def test_the_optimum_equals_that_of_slsqp():
     for seed in range(10):
         sigma, linear = problem(seed, 5, 8, 1.0)
         result = minimize(
@@ -105,14 +107,14 @@ def test_candidates_of_very_unequal_variance_are_distinguished(spread):
         assert (gradient >= gradient @ p - 1e-10 * (size + size @ p)).all()
 
 
-def test_two_identical_candidates_and_a_worse_one():
+def test_a_worse_candidate_gets_nothing_beside_two_identical_ones():
     sigma = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 4.0]])
     p = simplex_qp(sigma)
     assert p[2] == 0.0
     assert p @ sigma @ p == pytest.approx(1.0)
 
 
-def test_purely_linear_zero_and_single():
+def test_linear_zero_and_single_programmes_are_solved():
     np.testing.assert_array_equal(simplex_qp(np.zeros((3, 3)), [3.0, 1.0, 2.0]), [0.0, 1.0, 0.0])
     np.testing.assert_allclose(simplex_qp(np.zeros((4, 4))), np.full(4, 0.25))
     np.testing.assert_array_equal(simplex_qp([[5.0]], [-7.0]), [1.0])

@@ -50,14 +50,14 @@ def shapes(name, n, rng):
         if n < 20_000 or delta > 0  # a full fit at each of 20,000 rows takes the peer minutes
     ],
 )
-def test_equals_statsmodels_without_robust_iterations(name, n, frac, delta):
+def test_lowess_equals_statsmodels_without_robust_iterations(name, n, frac, delta):
     x, y = shapes(name, n, np.random.default_rng(11))
     spacing = delta * (x.max() - x.min())
     peer = peer_lowess(y, x, frac=frac, it=0, delta=spacing, return_sorted=False)
     np.testing.assert_allclose(lowess(x, y, frac=frac, delta=delta), peer, rtol=1e-8, atol=1e-10)
 
 
-def test_equals_statsmodels_with_rounded_scores_where_no_neighbourhood_is_one_value():
+def test_lowess_equals_statsmodels_with_rounded_scores_where_no_neighbourhood_is_one_value():
     rng = np.random.default_rng(12)
     x = np.round(rng.random(3000), 2)
     y = x + rng.normal(size=3000)
@@ -72,7 +72,7 @@ def test_equals_statsmodels_with_rounded_scores_where_no_neighbourhood_is_one_va
     ),
     st.sampled_from([0.2, 0.5, 1.0]),
 )
-def test_equals_the_plain_loop_with_weights_and_ties(rows, frac):
+def test_lowess_equals_the_plain_loop_with_weights_and_ties(rows, frac):
     x, y, w = np.array(rows, dtype=float).T
     ours = lowess(x, y, w, frac=frac, delta=0.0)
     np.testing.assert_allclose(ours, slow_lowess(x, y, w, frac), rtol=1e-6, atol=1e-7)

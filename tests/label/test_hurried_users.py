@@ -34,7 +34,7 @@ from tests.label.test_store import Make, path_of
         ("short.csv", b"item,label\n1\n"),
     ],
 )
-def test_a_file_that_holds_no_labels_is_refused_in_words(
+def test_a_file_that_holds_no_labels_is_refused_with_a_message(
     make: Make, tmp_path: Path, name: str, content: bytes
 ) -> None:
     study = make(count=10)
@@ -73,7 +73,9 @@ def test_a_sheet_saved_with_semicolons_and_with_a_long_text_comes_back(
     assert import_labels(path_of(study), file, rater="bob").kept == 10
 
 
-def test_the_same_label_in_another_spelling_is_no_contradiction(make: Make, tmp_path: Path) -> None:
+def test_the_same_label_in_another_spelling_is_not_a_contradiction(
+    make: Make, tmp_path: Path
+) -> None:
     study = make(count=10)
     file = tmp_path / "bob.csv"
     for label in ("4", "4.0"):

@@ -53,7 +53,9 @@ def client(make: Callable[..., Study], organiser_of: Any) -> Client:
     return Client(study, organiser_of(study, path_of(study), margin=0.5))
 
 
-def test_no_byte_that_a_rater_receives_tells_policy_score_or_another_rater(client: Client) -> None:
+def test_no_byte_that_a_rater_receives_reveals_policy_score_or_another_rater(
+    client: Client,
+) -> None:
     for rater in ("alice", "SENTINEL-bob"):
         while (item := client.next(rater)) is not None:
             client.answer(item, "3", rater=rater)
@@ -166,7 +168,7 @@ def test_loopback_addresses_are_recognised(host: str, expected: bool) -> None:
         {"seconds": "soon"},
     ],
 )  # fmt: skip
-def test_an_answer_that_cannot_be_read_is_refused_in_words(
+def test_an_answer_that_cannot_be_read_is_refused_with_a_message(
     client: Client, change: dict[str, Any]
 ) -> None:
     reply = client.answer(client.next(), "3", **change)

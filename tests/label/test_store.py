@@ -397,7 +397,7 @@ def analyze_columns(path: Path) -> pl.DataFrame:
     return pl.read_csv(path)
 
 
-def test_the_commands_export_and_refuse_in_words(make: Make, tmp_path: Path) -> None:
+def test_the_commands_export_and_refuse_with_a_message(make: Make, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     study = make(count=5)
@@ -424,7 +424,9 @@ def test_the_commands_export_and_refuse_in_words(make: Make, tmp_path: Path) -> 
         ("-3 to 3", tuple(str(k) for k in range(-3, 4)), (-3.0, 3.0)),
     ],
 )
-def test_scales_are_read(text: str, words: tuple[str, ...], values: tuple[float, float]) -> None:
+def test_scales_are_read_from_text(
+    text: str, words: tuple[str, ...], values: tuple[float, float]
+) -> None:
     scale = AnswerScale.parse(text)
     assert scale.words == words
     assert (scale.low, scale.high) == values
@@ -432,7 +434,7 @@ def test_scales_are_read(text: str, words: tuple[str, ...], values: tuple[float,
 
 
 @pytest.mark.parametrize("text", ["", "good", "a,a", "5-1", "a,,b", ",".join("abcdefghijkl")])
-def test_a_scale_without_sense_is_refused(text: str) -> None:
+def test_an_impossible_scale_is_refused(text: str) -> None:
     with pytest.raises(CJEError):
         AnswerScale.parse(text)
 

@@ -71,7 +71,7 @@ def test_a_model_that_does_not_exist_is_fatal() -> None:
         _chat(server.base_url, model="missing-model")
 
 
-def test_a_refusal_is_told_apart_from_text() -> None:
+def test_a_refusal_is_distinguished_from_text() -> None:
     with TestServer(faults=Faults({"refusal": 1.0})) as server:
         answer = _chat(server.base_url)
     assert answer.finish_reason == "refusal"  # type: ignore[attr-defined]

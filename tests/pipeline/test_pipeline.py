@@ -289,7 +289,7 @@ def test_a_server_that_cannot_score_is_found_out_before_anything_is_generated(
     assert set(_calls(tmp_path)) == {"check"}
 
 
-def test_a_server_that_is_down_is_said_so_within_seconds(tmp_path: Path) -> None:
+def test_a_server_that_is_down_is_reported_within_seconds(tmp_path: Path) -> None:
     write_prompts(tmp_path, 10)
     settings = server_settings("http://127.0.0.1:9/v1")
     for policy in (settings["logging_policy"], *settings["target_policies"]):
@@ -312,7 +312,7 @@ def test_two_draws_for_one_context_are_two_calls(tmp_path: Path) -> None:
     assert len({row["response"] for row in rows[:4]}) > 1
 
 
-def test_plan_of_a_fresh_and_of_a_finished_run(folder: Path) -> None:
+def test_a_plan_counts_the_calls_of_a_fresh_run_and_none_of_a_finished_one(folder: Path) -> None:
     config = load_config(write_config(folder, ngram_settings()))
     plan = make_plan(config)
     assert {s.stage: s.todo for s in plan.stages} == {
@@ -365,7 +365,7 @@ def test_validation_names_what_is_wrong(row: dict[str, Any], message: str) -> No
 
 
 @pytest.mark.parametrize("rows", ["text", None, 3, {"logp_target_all": [-1.0]}])
-def test_validation_refuses_what_are_no_rows(rows: Any) -> None:
+def test_validation_refuses_values_that_are_not_rows(rows: Any) -> None:
     with pytest.raises(CJEError, match="rows must be a list"):
         validate_target_policy_computation(rows)
 

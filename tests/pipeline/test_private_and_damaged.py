@@ -85,7 +85,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_file_ends_in_words_or_is_made_again(
+def test_a_damaged_file_is_a_clear_error_or_is_made_again(
     finished: Path, tmp_path: Path, name: str
 ) -> None:
     wanted = results_of(finished / "run")
@@ -113,7 +113,7 @@ def test_a_damaged_file_ends_in_words_or_is_made_again(
         "DROP TABLE models", "UPDATE recipes SET attempts = NULL",
     ],
 )  # fmt: skip
-def test_a_store_changed_by_hand_is_refused_in_words(
+def test_a_store_changed_by_hand_is_refused_with_a_message(
     finished: Path, tmp_path: Path, change: str
 ) -> None:
     config = _copy(finished, tmp_path)
@@ -126,7 +126,9 @@ def test_a_store_changed_by_hand_is_refused_in_words(
     _looked_at(config)
 
 
-def test_random_flips_end_in_words(finished: Path, tmp_path: Path) -> None:
+def test_random_changes_of_bytes_are_clear_errors_or_harmless(
+    finished: Path, tmp_path: Path
+) -> None:
     rng = random.Random(20261118)
     for number in range(40):
         config = _copy(finished, tmp_path / str(number))

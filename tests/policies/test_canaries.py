@@ -33,7 +33,7 @@ def test_the_logging_policy_against_itself_passes_with_small_noise_and_fails_wit
     assert shifted.details["ess_share"] == pytest.approx(1.0)
 
 
-def test_generated_and_rescored_scores_are_compared_a_token() -> None:
+def test_generated_and_rescored_scores_are_compared_per_token() -> None:
     tokens = np.full(200, 50.0)
     assert generated_vs_rescored_canary(LOGGED, LOGGED + 0.5, tokens) is None
     found = generated_vs_rescored_canary(LOGGED, LOGGED + 5.0, tokens)

@@ -135,7 +135,7 @@ def test_a_corpus_file_trains_a_policy_and_a_missing_one_is_named(tmp_path: Path
         make_runner(config | {"boost": {"absent": 1.0}})
 
 
-def test_identity_tells_policies_apart_and_is_stable() -> None:
+def test_identity_distinguishes_policies_and_is_stable() -> None:
     a, b = NgramPolicy(), NgramPolicy(temperature=0.9)
     assert a.identity() == NgramPolicy().identity()
     assert a.identity() != b.identity()

@@ -65,7 +65,7 @@ def test_the_probe_finds_a_form_and_the_score_is_exact(
 
 
 @pytest.mark.parametrize("quirk", ["llama-cpp-shifted", "tgi", "ollama", "chat-only"])
-def test_a_server_that_cannot_score_is_said_so_and_never_given_a_default(quirk: str) -> None:
+def test_a_server_that_cannot_score_is_reported_and_never_given_a_default(quirk: str) -> None:
     with TestServer(quirk=quirk) as server:
         runner = _runner(server, quirk)
         capability = run_sync(runner.aprobe())
@@ -499,7 +499,7 @@ def test_the_matrix_equals_each_policy_alone_and_rows_go_out_together() -> None:
     np.testing.assert_allclose(matrix, exact, atol=1e-12)
 
 
-def test_the_sampler_has_the_seeds_names_and_refuses_to_guess() -> None:
+def test_the_sampler_has_the_founding_documents_names_and_refuses_to_guess() -> None:
     sampler = MultiTargetSampler([NgramPolicy(name="a"), NgramPolicy(name="b", temperature=2.0)])
     assert sampler.K == 2
     many = sampler.logp_many(ASK, ANSWER)

@@ -249,7 +249,7 @@ def test_curves_of_any_length_draw(n: int) -> None:
     ElementTree.fromstring(curve_chart(CurvePart("t", flat)))
 
 
-def test_words_for_numbers() -> None:
+def test_numbers_and_texts_are_formatted_for_reading() -> None:
     assert number(float("inf")) == "unbounded"
     assert number(-0.04123) == "\u22120.04123"
     assert signed(0.1) == "+0.100"

@@ -170,7 +170,7 @@ def test_intervals_have_names() -> None:
         result.ci()["nobody"]
 
 
-def test_who_came_with_pandas_gets_pandas() -> None:
+def test_a_frame_comes_back_in_the_callers_library() -> None:
     pd = pytest.importorskip("pandas")
     rows = [
         {"prompt_id": i, "policy": p, "judge_score": (i * k) % 7, "oracle_label": (i * k) % 5}

@@ -32,7 +32,7 @@ modes = st.sampled_from(["auto", "monotone", "two_stage", "other"])
 
 @fuzz()
 @given(st.data(), sizes, modes, st.integers(-1, 6))
-def test_judge_calibration(data: Any, n: int, mode: str, folds: int) -> None:
+def test_judge_calibration_is_finite_or_refused(data: Any, n: int, mode: str, folds: int) -> None:
     score, label = data.draw(columns(n)), data.draw(columns(n))
     mask = data.draw(st.none() | masks(n) | columns(n))
 
@@ -46,7 +46,9 @@ def test_judge_calibration(data: Any, n: int, mode: str, folds: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes, modes, st.integers(0, 6))
-def test_calibrating_a_data_set(data: Any, n: int, mode: str, folds: int) -> None:
+def test_calibrating_a_data_set_is_finite_or_refused(
+    data: Any, n: int, mode: str, folds: int
+) -> None:
     label = data.draw(sound_columns(n))
     label[~data.draw(masks(n))] = np.nan
 
@@ -61,7 +63,7 @@ def test_calibrating_a_data_set(data: Any, n: int, mode: str, folds: int) -> Non
 
 @fuzz()
 @given(st.data(), sizes, modes)
-def test_calibrating_plain_rows(data: Any, n: int, mode: str) -> None:
+def test_calibrating_plain_rows_is_finite_or_refused(data: Any, n: int, mode: str) -> None:
     cells = st.floats(0.0, 1.0) | st.sampled_from([None, "x", "0.5", True, 7, float("nan"), {}])
     rows = [
         {"prompt_id": f"p{i}", "judge_score": data.draw(cells), "oracle_label": data.draw(cells)}
@@ -72,7 +74,7 @@ def test_calibrating_plain_rows(data: Any, n: int, mode: str) -> None:
 
 @fuzz()
 @given(st.data(), sizes, modes)
-def test_the_flexible_calibrator(data: Any, n: int, mode: str) -> None:
+def test_the_flexible_calibrator_is_finite_or_refused(data: Any, n: int, mode: str) -> None:
     score, label, new = data.draw(columns(n)), data.draw(columns(n)), data.draw(columns(3))
 
     def work() -> Any:
@@ -84,7 +86,7 @@ def test_the_flexible_calibrator(data: Any, n: int, mode: str) -> None:
 
 @fuzz()
 @given(st.data(), sizes, modes)
-def test_reward_models(data: Any, n: int, mode: str) -> None:
+def test_reward_models_are_finite_or_refused(data: Any, n: int, mode: str) -> None:
     score, label = data.draw(columns(n)), data.draw(columns(n))
     weights = data.draw(st.none() | columns(n))
     new = data.draw(columns(3))
@@ -109,7 +111,7 @@ def weights(draw: st.DrawFn, n: int) -> Any:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_simcal(data: Any, n: int) -> None:
+def test_simcal_is_finite_or_refused(data: Any, n: int) -> None:
     w, score = data.draw(weights(n)), data.draw(columns(n))
     rewards = data.draw(st.none() | columns(n))
     config = SimcalConfig(
@@ -129,7 +131,7 @@ def test_simcal(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes, st.sampled_from([1.0, 0.0, -1.0, 5.0, 1e300, float("nan")]))
-def test_the_mean_one_projection(data: Any, n: int, mean: float) -> None:
+def test_the_mean_one_projection_is_finite_or_refused(data: Any, n: int, mean: float) -> None:
     w, index = data.draw(weights(n)), data.draw(st.none() | columns(n))
 
     def work() -> Any:
@@ -142,7 +144,7 @@ def test_the_mean_one_projection(data: Any, n: int, mean: float) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_the_oracle_slice(data: Any, n: int) -> None:
+def test_the_oracle_slice_is_finite_or_refused(data: Any, n: int) -> None:
     label, reward, score, w = (data.draw(columns(n)) for _ in range(4))
     mask, pi = data.draw(masks(n)), data.draw(columns(n, low=0.1))
     holds_rule(lambda: augmentation(label, mask, reward, w, pi))

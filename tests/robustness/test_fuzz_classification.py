@@ -35,7 +35,7 @@ MANY = [
 @pytest.mark.parametrize("name", BINARY)
 @fuzz()
 @given(data=st.data(), n=sizes)
-def test_binary_metrics(name: str, data: Any, n: int) -> None:
+def test_binary_metrics_are_finite_or_refused(name: str, data: Any, n: int) -> None:
     y = data.draw(columns(n) | st.just(np.arange(n) % 2) | st.just(np.zeros(n)))
     p, w = data.draw(columns(n)), data.draw(st.none() | columns(n))
     holds_rule(lambda: getattr(c, name)(y, p, sample_weight=w))
@@ -55,7 +55,7 @@ def probabilities(draw: st.DrawFn, n: int) -> Any:
 @pytest.mark.parametrize("name", MANY)
 @fuzz()
 @given(data=st.data(), n=sizes)
-def test_metrics_of_many_classes(name: str, data: Any, n: int) -> None:
+def test_metrics_of_many_classes_are_finite_or_refused(name: str, data: Any, n: int) -> None:
     y = data.draw(st.sampled_from([np.arange(n) % 3, np.zeros(n), ["a"] * n, np.full(n, 7)]))
     labels = data.draw(st.sampled_from([None, [0, 1, 2], ["a", "b", "c"], [0, 0, 1]]))
     p = data.draw(probabilities(n))
@@ -64,7 +64,7 @@ def test_metrics_of_many_classes(name: str, data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_assessment(data: Any, n: int) -> None:
+def test_assessment_is_finite_or_refused(data: Any, n: int) -> None:
     y = data.draw(st.just(np.arange(n) % 2) | columns(n))
     p = data.draw(columns(n))
     metric = getattr(c, data.draw(st.sampled_from(["expected_calibration_error", "brier_score"])))
@@ -74,7 +74,7 @@ def test_assessment(data: Any, n: int) -> None:
 @pytest.mark.parametrize("name", ["confidence_curve", "top_label_curves", "class_wise_curves"])
 @fuzz()
 @given(data=st.data(), n=sizes)
-def test_curves_of_many_classes(name: str, data: Any, n: int) -> None:
+def test_curves_of_many_classes_are_finite_or_refused(name: str, data: Any, n: int) -> None:
     y = data.draw(st.sampled_from([np.arange(n) % 3, np.zeros(n), ["a"] * n, np.full(n, 7)]))
     p = data.draw(probabilities(n))
     holds_rule(lambda: getattr(c, name)(y, p), missing=("low", "high"))
@@ -82,7 +82,9 @@ def test_curves_of_many_classes(name: str, data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes, st.floats() | st.just(0.1))
-def test_smooth_error_and_null_reference(data: Any, n: int, number: float) -> None:
+def test_smooth_error_and_null_reference_are_finite_or_refused(
+    data: Any, n: int, number: float
+) -> None:
     y, p = data.draw(st.just(np.arange(n) % 2) | columns(n)), data.draw(columns(n))
     holds_rule(lambda: c.smooth_ece_at(y, p, number))
     sound = data.draw(sound_columns(n))
@@ -91,7 +93,7 @@ def test_smooth_error_and_null_reference(data: Any, n: int, number: float) -> No
 
 @fuzz()
 @given(st.data(), sizes)
-def test_verdict_calibrator(data: Any, n: int) -> None:
+def test_verdict_calibrator_is_finite_or_refused(data: Any, n: int) -> None:
     p = data.draw(probabilities(n))
     seen = data.draw(st.sampled_from([["a", "b", "c"] * (n // 3), ["a"] * n, ["z"] * n]))
 
@@ -104,7 +106,7 @@ def test_verdict_calibrator(data: Any, n: int) -> None:
 
 @fuzz(60)
 @given(st.data(), sizes)
-def test_subgroups_classes_and_comparisons(data: Any, n: int) -> None:
+def test_subgroups_classes_and_comparisons_are_finite_or_refused(data: Any, n: int) -> None:
     y, p = data.draw(st.just(np.arange(n) % 2) | columns(n)), data.draw(columns(n))
     by = data.draw(st.sampled_from([np.arange(n) % 2, ["a"] * n, None, []]))
     holds_rule(lambda: c.assess_subgroups(c.brier_score, y, p, by, n_draws=5).parts)
@@ -121,7 +123,7 @@ def test_subgroups_classes_and_comparisons(data: Any, n: int) -> None:
 
 @fuzz(100)
 @given(st.data(), sizes)
-def test_recalibration_maps_displays_and_checks(data: Any, n: int) -> None:
+def test_recalibration_maps_displays_and_checks_are_finite_or_refused(data: Any, n: int) -> None:
     y, p = data.draw(st.just(np.arange(n) % 2) | columns(n)), data.draw(columns(n))
 
     sound = data.draw(sound_columns(n))
@@ -148,7 +150,7 @@ def test_recalibration_maps_displays_and_checks(data: Any, n: int) -> None:
         max_size=4,
     )
 )
-def test_verdict_distribution(listed: Any) -> None:
+def test_verdict_distribution_is_finite_or_refused(listed: Any) -> None:
     holds_rule(lambda: c.verdict_distribution(listed, ["a", "b", "c"]))
 
 
@@ -161,7 +163,7 @@ CALIBRATORS = [
 @pytest.mark.parametrize("calibrator", CALIBRATORS)
 @fuzz()
 @given(data=st.data(), n=sizes)
-def test_binary_calibrators(calibrator: Any, data: Any, n: int) -> None:
+def test_binary_calibrators_are_finite_or_refused(calibrator: Any, data: Any, n: int) -> None:
     x = data.draw(columns(n))
     y = data.draw(st.just(np.arange(n) % 2) | columns(n) | st.just(np.ones(n)))
     w, new = data.draw(st.none() | columns(n)), data.draw(columns(4))
@@ -174,7 +176,7 @@ def test_binary_calibrators(calibrator: Any, data: Any, n: int) -> None:
 )
 @fuzz()
 @given(data=st.data(), n=sizes)
-def test_multiclass_calibrators(kind: Any, data: Any, n: int) -> None:
+def test_multiclass_calibrators_are_finite_or_refused(kind: Any, data: Any, n: int) -> None:
     feature = data.draw(columns(n))
     y = data.draw(
         st.sampled_from([np.arange(n) % 3, np.arange(n) % 2, np.zeros(n), ["a", "b"] * n])

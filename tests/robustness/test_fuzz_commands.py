@@ -68,14 +68,18 @@ def on_a_file(name: str, content: bytes | None, command: list[str]) -> None:
        st.lists(st.tuples(st.sampled_from(["--estimator", "--by", "--margin", "--level", "--on",
                 "--judge-scale", "--oracle-scale", "--repeats", "--seed", "--covariate"]), words),
                 max_size=2))  # fmt: skip
-def test_analyze(content: bytes | None, name: str, options: list[tuple[str, str]]) -> None:
+def test_analyze_ends_with_a_documented_exit_code(
+    content: bytes | None, name: str, options: list[tuple[str, str]]
+) -> None:
     given_options = [part for option in options for part in option]
     on_a_file(name, content, ["analyze", "FILE", *given_options])
 
 
 @fuzz()
 @given(contents, st.sampled_from(["x.csv", "x.json"]), st.booleans())
-def test_doctor(content: bytes | None, name: str, as_json: bool) -> None:
+def test_doctor_ends_with_a_documented_exit_code(
+    content: bytes | None, name: str, as_json: bool
+) -> None:
     on_a_file(name, content, ["doctor", "FILE", *(["--json"] if as_json else [])])
 
 
@@ -83,7 +87,9 @@ def test_doctor(content: bytes | None, name: str, as_json: bool) -> None:
 @given(contents, st.sampled_from(["x.csv", "x.json", "x.xlsx", "x.db", "x.csv.gz"]),
        st.sampled_from([[], ["--field", "judge_score=x"], ["--label-map", "a=1"],
                         ["--policy-column", "none"], ["--skip-bad-rows"]]))  # fmt: skip
-def test_convert(content: bytes | None, name: str, options: list[str]) -> None:
+def test_convert_ends_with_a_documented_exit_code(
+    content: bytes | None, name: str, options: list[str]
+) -> None:
     on_a_file(name, content, ["convert", "FILE", "out.csv", *options])
 
 
@@ -94,14 +100,18 @@ amounts = st.one_of(
 
 @fuzz()
 @given(amounts, amounts, amounts, st.sampled_from(["--width", "--difference-width", "--detect"]))
-def test_plan(sd: float, r2: float, size: float, goal: str) -> None:
+def test_plan_ends_with_a_documented_exit_code(
+    sd: float, r2: float, size: float, goal: str
+) -> None:
     holds(["plan", "--sd", str(sd), "--r2", str(r2), goal, str(size)])
 
 
 @pytest.mark.parametrize("command", ["run", "resume", "status", "validate"])
 @fuzz()
 @given(field=st.sampled_from([*SOUND, "nonsense"]), value=anything, junk=st.binary(max_size=20))
-def test_pipeline_commands(command: str, field: str, value: Any, junk: bytes) -> None:
+def test_pipeline_commands_end_with_a_documented_exit_code(
+    command: str, field: str, value: Any, junk: bytes
+) -> None:
     # No data file is there, so no run gets past its first stage.
     content = yaml.safe_dump({**SOUND, field: value}).encode() + junk
     extra = {"validate": ["--offline"], "run": ["--quiet"]}.get(command, [])
@@ -110,7 +120,7 @@ def test_pipeline_commands(command: str, field: str, value: Any, junk: bytes) ->
 
 @fuzz()
 @given(anything, st.sampled_from(["seeds", "n", "models", "out", "processes", "nonsense"]))
-def test_survival_experiments(value: Any, field: str) -> None:
+def test_survival_experiments_end_with_a_documented_exit_code(value: Any, field: str) -> None:
     content = yaml.safe_dump({field: value, "unknown": 1}).encode()  # refused before any fitting
     on_a_file("config.yaml", content, ["survival", "run", "FILE"])
 
@@ -130,7 +140,9 @@ PREDICTIONS = b"t,e,risk_1\n" + b"".join(
     st.sampled_from([[], ["--cause", "1"], ["--entry", "risk_1"], ["--groups", "e"],
                      ["--level", "2"], ["--risk", "nothing_{t}"]]),
 )  # fmt: skip
-def test_survival_predictions(content: bytes, horizons: str, extra: list[str]) -> None:
+def test_survival_predictions_end_with_a_documented_exit_code(
+    content: bytes, horizons: str, extra: list[str]
+) -> None:
     fixed = ["--time", "t", "--event", "e", "--horizons", horizons]
     on_a_file("preds.csv", content, ["survival", "check", "FILE", *fixed, *extra])
 
@@ -150,7 +162,9 @@ MORE = {
 @pytest.mark.parametrize("command", list(MORE))
 @fuzz(60)
 @given(contents, st.sampled_from(["x.csv", "x.jsonl", "x.json", "x.db"]))
-def test_further_commands_on_a_file(command: str, content: bytes | None, name: str) -> None:
+def test_further_commands_on_a_file_end_with_a_documented_exit_code(
+    command: str, content: bytes | None, name: str
+) -> None:
     on_a_file(name, content, [command, *MORE[command]])
 
 

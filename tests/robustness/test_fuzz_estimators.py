@@ -80,7 +80,7 @@ def _outcome(result: EstimationResult) -> Any:
     label_weight=st.sampled_from(["raw", "projected"]),
     noise=st.sampled_from([0.0, 0.5, 2.0]),
 )
-def test_off_policy_estimators(
+def test_off_policy_estimators_are_finite_or_refused(
     name: str, given_logs: tuple[Dataset, Dataset | None], label_weight: str, noise: float
 ) -> None:
     data, fresh = given_logs
@@ -103,6 +103,8 @@ def test_off_policy_estimators(
 @pytest.mark.parametrize("name", [name for name, e in REGISTRY.items() if e.needs == "fresh"])
 @fuzz()
 @given(given_logs=logs())
-def test_fresh_draw_estimators(name: str, given_logs: tuple[Dataset, Dataset | None]) -> None:
+def test_fresh_draw_estimators_are_finite_or_refused(
+    name: str, given_logs: tuple[Dataset, Dataset | None]
+) -> None:
     data, _ = given_logs
     holds_rule(lambda: _outcome(REGISTRY[name].load()(data).fit_and_estimate()))

@@ -23,7 +23,7 @@ levels = st.sampled_from([0.95, 0.5, 0.0, 1.0, -1.0, float("nan")])
 
 @fuzz()
 @given(st.data(), sizes.filter(bool), levels)
-def test_influence_estimates(data: Any, n: int, level: float) -> None:
+def test_influence_estimates_are_finite_or_refused(data: Any, n: int, level: float) -> None:
     rows = np.stack([data.draw(sound_columns(n)) for _ in range(2)], axis=1)
     clusters = data.draw(st.sampled_from([None, [f"c{k // 2}" for k in range(n)], ["c"] * n]))
 
@@ -41,7 +41,7 @@ def test_influence_estimates(data: Any, n: int, level: float) -> None:
 
 @fuzz()
 @given(st.data(), sizes.filter(bool), st.floats())
-def test_components_of_any_size(data: Any, n: int, df: float) -> None:
+def test_components_of_any_size_are_finite_or_refused(data: Any, n: int, df: float) -> None:
     influence, spread = (data.draw(sound_columns(n))[:, None] for _ in range(2))
     extra = data.draw(st.floats(0.0, 1.0))
 
@@ -58,7 +58,9 @@ def test_components_of_any_size(data: Any, n: int, df: float) -> None:
 
 @fuzz()
 @given(st.data(), sizes, levels, st.sampled_from(["auto", "t", "logit", "skew", "other"]))
-def test_interval_limits(data: Any, n: int, level: float, method: Any) -> None:
+def test_interval_limits_are_finite_or_refused(
+    data: Any, n: int, level: float, method: Any
+) -> None:
     value, error = data.draw(sound_columns(n)), data.draw(sound_columns(n))
     df = data.draw(st.sampled_from([1.0, 5.0, np.inf]))
     bounds = data.draw(st.sampled_from([None, (0.0, 1.0)]))
@@ -70,7 +72,9 @@ def test_interval_limits(data: Any, n: int, level: float, method: Any) -> None:
 
 @fuzz()
 @given(st.data(), sizes, levels, st.sampled_from(["auto", "t", "logit", "skew", "other"]))
-def test_interval_limits_of_anything(data: Any, n: int, level: float, method: Any) -> None:
+def test_interval_limits_of_anything_are_finite_or_refused(
+    data: Any, n: int, level: float, method: Any
+) -> None:
     value, error, df, skewness = (data.draw(columns(n)) for _ in range(4))
     bounds = data.draw(st.sampled_from([None, (0.0, 1.0), (1.0, 0.0), 3, (-1e308, 1e308)]))
     holds_rule(
@@ -88,7 +92,7 @@ def test_interval_limits_of_anything(data: Any, n: int, level: float, method: An
 @pytest.mark.parametrize("adjust", [i.holm, i.benjamini_hochberg])
 @fuzz()
 @given(data=st.data(), n=sizes)
-def test_adjusted_p_values(adjust: Any, data: Any, n: int) -> None:
+def test_adjusted_p_values_are_finite_or_refused(adjust: Any, data: Any, n: int) -> None:
     p = data.draw(sound_columns(n, low=data.draw(st.sampled_from([0.0, -1.0])), high=1.0))
     made = holds_rule(lambda: adjust(p))
     assert made is None or ((made >= p - 1e-12) & (made <= 1.0)).all()
@@ -96,7 +100,7 @@ def test_adjusted_p_values(adjust: Any, data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes, st.integers(1, 3))
-def test_jackknife_and_bootstrap(data: Any, n: int, k: int) -> None:
+def test_jackknife_and_bootstrap_are_finite_or_refused(data: Any, n: int, k: int) -> None:
     table = np.stack([data.draw(sound_columns(n)) for _ in range(k)], axis=1)
     holds_rule(lambda: i.fold_jackknife_covariance(table))
     holds_rule(lambda: i.jackknife_influence(table))
@@ -110,7 +114,7 @@ def test_jackknife_and_bootstrap(data: Any, n: int, k: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_weight_diagnostics_and_gates(data: Any, n: int) -> None:
+def test_weight_diagnostics_and_gates_are_finite_or_refused(data: Any, n: int) -> None:
     w = data.draw(sound_columns(n, high=data.draw(st.sampled_from([1.0, 1e-12, 1e12]))))
 
     def work() -> Any:
@@ -130,7 +134,7 @@ def test_weight_diagnostics_and_gates(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes, sizes)
-def test_transport_and_overlap(data: Any, n: int, m: int) -> None:
+def test_transport_and_overlap_are_finite_or_refused(data: Any, n: int, m: int) -> None:
     label, predicted = data.draw(sound_columns(n)), data.draw(sound_columns(n))
     score = data.draw(st.none() | sound_columns(n))
     holds_rule(lambda: d.audit_transport("p", label, predicted, scores=score))
@@ -147,7 +151,7 @@ def test_transport_and_overlap(data: Any, n: int, m: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_fit_bias_and_labelling(data: Any, n: int) -> None:
+def test_fit_bias_and_labelling_are_finite_or_refused(data: Any, n: int) -> None:
     score, label, fitted = (data.draw(sound_columns(n)) for _ in range(3))
     holds_rule(lambda: d.calibration_fit(score, label, fitted))
     numbers = {"length": data.draw(sound_columns(n))}
@@ -166,7 +170,7 @@ def test_fit_bias_and_labelling(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_calibration_curves(data: Any, n: int) -> None:
+def test_calibration_curves_are_finite_or_refused(data: Any, n: int) -> None:
     parts = [data.draw(sound_columns(n)) for _ in range(4)]
     parts.append(data.draw(columns(n).filter(lambda c: isinstance(c, np.ndarray) and c.ndim == 1
                                              and c.dtype.kind == "f")))  # fmt: skip
@@ -175,7 +179,7 @@ def test_calibration_curves(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes.filter(bool))
-def test_the_leader_of_several_quantities(data: Any, n: int) -> None:
+def test_the_leader_of_several_quantities_is_finite_or_refused(data: Any, n: int) -> None:
     rows = np.stack([data.draw(sound_columns(n)) for _ in range(3)], axis=1)
     covariance = np.cov(rows.T) if n > 1 else np.zeros((3, 3))
     df = data.draw(st.sampled_from([1.0, 5.0, float("inf")]))
@@ -188,7 +192,7 @@ def test_the_leader_of_several_quantities(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.none() | st.floats(), st.none() | st.floats(), st.floats(), st.floats())
-def test_the_gate_rule(
+def test_the_gate_rule_is_finite_or_refused(
     margin: float | None, gain: float | None, first: float, second: float
 ) -> None:
     low, high = sorted([first, second]) if first == first and second == second else (first, second)
@@ -199,6 +203,6 @@ def test_the_gate_rule(
 
 @fuzz()
 @given(st.data(), sizes.filter(bool))
-def test_identical_weights(data: Any, n: int) -> None:
+def test_identical_weights_are_finite_or_refused(data: Any, n: int) -> None:
     ratios = data.draw(sound_columns(n, low=-20.0, high=20.0))
     holds_rule(lambda: d.weights_vary(ratios, "a", data.draw(st.sampled_from([None, 2 * ratios]))))

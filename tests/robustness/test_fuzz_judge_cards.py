@@ -29,7 +29,9 @@ table = st.lists(st.lists(number, min_size=2, max_size=3), max_size=6)
 @given(
     column, column, st.sampled_from(["none", "linear", "quadratic", "cubic"]), st.none() | column
 )
-def test_statistics_of_two_columns(a: Any, b: Any, weights: Any, each: Any) -> None:
+def test_statistics_of_two_columns_are_finite_or_refused(
+    a: Any, b: Any, weights: Any, each: Any
+) -> None:
     holds_rule(lambda: cohen_kappa(a, b, weights=weights, sample_weight=each))
     holds_rule(lambda: rank_correlation(a, b, sample_weight=each))
     holds_rule(lambda: explained_share(a, b, sample_weight=each))
@@ -38,7 +40,7 @@ def test_statistics_of_two_columns(a: Any, b: Any, weights: Any, each: Any) -> N
 
 @fuzz()
 @given(table, st.sampled_from(["nominal", "ordinal", "interval", "ratio"]))
-def test_alpha(ratings: Any, metric: Any) -> None:
+def test_alpha_is_finite_or_refused(ratings: Any, metric: Any) -> None:
     holds_rule(lambda: krippendorff_alpha(ratings, metric=metric))
 
 
@@ -60,7 +62,9 @@ def _made(kind: str, rng: np.random.Generator, n: int) -> np.ndarray:
 
 @fuzz()
 @given(kinds, kinds, kinds, st.integers(0, 90), st.integers(1, 40), st.integers(0, 10**6))
-def test_cards(score: str, label: str, other: str, n: int, prompts: int, seed: int) -> None:
+def test_cards_are_finite_or_refused(
+    score: str, label: str, other: str, n: int, prompts: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
 
     def work() -> Any:
@@ -81,6 +85,8 @@ def test_cards(score: str, label: str, other: str, n: int, prompts: int, seed: i
 
 @fuzz()
 @given(st.text(max_size=40), st.text(max_size=10), st.text(max_size=10))
-def test_cards_of_any_text_and_identities_of_any_name(text: str, judge: str, rubric: str) -> None:
+def test_cards_of_any_text_and_identities_of_any_name_are_sound_or_refused(
+    text: str, judge: str, rubric: str
+) -> None:
     holds_rule(lambda: JudgeCards.from_json(text).to_dict())
     holds_rule(lambda: JudgeIdentity.of(judge, rubric=rubric).to_dict())

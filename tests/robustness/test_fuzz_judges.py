@@ -24,7 +24,9 @@ numeral = st.sampled_from(
 
 @fuzz()
 @given(st.sampled_from(TEMPLATES), st.text(max_size=40), numeral, st.text(max_size=40))
-def test_answers_of_a_judge(name: str, before: str, number: str, after: str) -> None:
+def test_answers_of_a_judge_are_finite_or_refused(
+    name: str, before: str, number: str, after: str
+) -> None:
     raw = before + number + after
     made = holds_rule(lambda: j.parse_verdict(raw, j.load_template(name), before))
     assert made is None or 0.0 <= made.value <= 1.0
@@ -33,7 +35,7 @@ def test_answers_of_a_judge(name: str, before: str, number: str, after: str) -> 
 @fuzz()
 @given(st.lists(st.floats(0.0, 1.0) | st.floats(), max_size=4),
        st.sampled_from(["samples", "none", "interval", "logprobs"]))  # fmt: skip
-def test_verdicts(scores: list[float], method: Any) -> None:
+def test_verdicts_are_finite_or_refused(scores: list[float], method: Any) -> None:
     holds_rule(lambda: j.combine_verdicts([j.Verdict(score) for score in scores], method).score)
 
 
@@ -42,7 +44,7 @@ cells = st.none() | st.text(max_size=3) | st.integers()
 
 @fuzz()
 @given(st.lists(cells | st.dictionaries(st.sampled_from(["context", "response"]), cells)))
-def test_samples(samples: list[Any]) -> None:
+def test_samples_are_sound_or_refused(samples: list[Any]) -> None:
     holds_rule(lambda: j.check_samples(samples))
     holds_rule(lambda: j.OfflineJudge().score_batch(samples[:3]).mean)
     holds_rule(lambda: j.DeterministicJudge(lambda c, r: len(r) / 9).score_batch(samples[:3]).mean)
@@ -50,7 +52,9 @@ def test_samples(samples: list[Any]) -> None:
 
 @fuzz()
 @given(st.data(), sizes, st.none() | st.floats(), st.none() | st.integers(-1, 70))
-def test_label_slices(data: Any, n: int, fraction: float | None, count: int | None) -> None:
+def test_label_slices_are_sound_or_refused(
+    data: Any, n: int, fraction: float | None, count: int | None
+) -> None:
     strata = data.draw(st.none() | columns(n))
     holds_rule(lambda: j.draw_label_slice(n, fraction=fraction, count=count, strata=strata, seed=1))
 
@@ -59,7 +63,7 @@ def test_label_slices(data: Any, n: int, fraction: float | None, count: int | No
 @given(
     st.sampled_from([b"", b"id,label\n", b"id,label\na,0.5\n", b"\xff\xfe"]), st.binary(max_size=60)
 )
-def test_label_files(start: bytes, rest: bytes) -> None:
+def test_label_files_are_sound_or_refused(start: bytes, rest: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "labels.csv"
         path.write_bytes(start + rest)
@@ -70,14 +74,14 @@ def test_label_files(start: bytes, rest: bytes) -> None:
 @given(st.dictionaries(st.sampled_from(["provider", "model", "template", "variance", "n_repeats"]),
                        st.none() | st.integers(-1, 3) | st.text(max_size=6)
                        | st.sampled_from(["offline", "samples", "rubric_score"])))  # fmt: skip
-def test_judge_configurations(given_config: dict[str, Any]) -> None:
+def test_judge_configurations_are_sound_or_refused(given_config: dict[str, Any]) -> None:
     holds_rule(lambda: j.make_judge({"provider": "offline", **given_config}) and None,
                refusals=(CJEError, ValueError))  # fmt: skip
 
 
 @fuzz()
 @given(st.data(), sizes)
-def test_canaries(data: Any, n: int) -> None:
+def test_canaries_are_finite_or_refused(data: Any, n: int) -> None:
     logged, again = (data.draw(columns(n, low=-50.0, high=0.0)) for _ in range(2))
     holds_rule(lambda: str(policies.self_ratio_canary(logged, again)))
     holds_rule(lambda: str(policies.generated_vs_rescored_canary(logged, again, np.ones(n))))
@@ -89,7 +93,7 @@ def test_canaries(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_canaries_of_sound_columns(data: Any, n: int) -> None:
+def test_canaries_of_sound_columns_are_finite_or_refused(data: Any, n: int) -> None:
     logged, again = (data.draw(sound_columns(n, low=-50.0, high=0.0)) for _ in range(2))
     table = np.stack([logged, again], axis=1)
     holds_rule(lambda: str(policies.self_ratio_canary(logged, again)))
@@ -104,14 +108,16 @@ def test_canaries_of_sound_columns(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_the_quality_of_the_demo(context: str, response: str) -> None:
+def test_the_quality_of_the_demo_is_finite_or_refused(context: str, response: str) -> None:
     made = holds_rule(lambda: j.lexical_quality(context, response))
     assert made is None or 0.0 <= made <= 1.0
 
 
 @fuzz()
 @given(st.lists(st.text(max_size=20), max_size=3), st.text(max_size=20), st.text(max_size=20))
-def test_the_small_language_model(corpus: list[str], context: str, response: str) -> None:
+def test_the_small_language_model_is_finite_or_refused(
+    corpus: list[str], context: str, response: str
+) -> None:
     def work() -> Any:
         model = policies.NgramModel(corpus or None)
         return policies.NgramPolicy(model).log_prob(context, response)
@@ -124,7 +130,7 @@ def test_the_small_language_model(corpus: list[str], context: str, response: str
     st.lists(cells | st.lists(cells | st.floats(), max_size=3), max_size=3),
     st.text(max_size=5), cells,
 )  # fmt: skip
-def test_scored_rows(values: list[Any], context: str, rows: Any) -> None:
+def test_scored_rows_are_finite_or_refused(values: list[Any], context: str, rows: Any) -> None:
     given_rows = [{"logp_target_all": v, "context": context, "response": "r"} for v in values]
     holds_rule(lambda: pipeline.validate_target_policy_computation(given_rows))
     assert len(pipeline.compute_contexts_hash(given_rows)) > 8
@@ -135,7 +141,7 @@ def test_scored_rows(values: list[Any], context: str, rows: Any) -> None:
 @fuzz()
 @given(st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1, max_size=9),
        st.binary(max_size=40))  # fmt: skip
-def test_chunks_of_any_bytes(name: str, content: bytes) -> None:
+def test_chunks_of_any_bytes_are_sound_or_refused(name: str, content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         stage = Path(folder) / "chunks" / "judge"
         stage.mkdir(parents=True)
@@ -150,7 +156,7 @@ def test_chunks_of_any_bytes(name: str, content: bytes) -> None:
 
 @fuzz()
 @given(st.lists(st.text(max_size=5)), st.integers(-1, 9), st.data())
-def test_folds_and_scales(ids: list[str], k: int, data: Any) -> None:
+def test_folds_and_scales_are_finite_or_refused(ids: list[str], k: int, data: Any) -> None:
     holds_rule(lambda: get_folds(ids, k))
     holds_rule(lambda: [get_fold(name, k) for name in ids])
     holds_rule(lambda: get_content_folds([data.draw(sound_columns(len(ids)))], k))
@@ -164,11 +170,11 @@ def test_folds_and_scales(ids: list[str], k: int, data: Any) -> None:
 @fuzz()
 @given(st.sampled_from([n for n in simulate.__all__ if n not in ("Simulation", "true_curve")]),
        st.integers(-2, 40), st.integers(-2, 50), st.integers(-1, 9))  # fmt: skip
-def test_simulators(name: str, n: int, labels: int, seed: int) -> None:
+def test_simulators_are_finite_or_refused(name: str, n: int, labels: int, seed: int) -> None:
     holds_rule(lambda: dict(getattr(simulate, name)(n, n_labels=labels, seed=seed).truth))
 
 
 @fuzz()
 @given(st.sampled_from(["monotone", "non_monotone", "mild_dip", "other"]), st.data(), sizes)
-def test_true_curves(shape: Any, data: Any, n: int) -> None:
+def test_true_curves_are_finite_or_refused(shape: Any, data: Any, n: int) -> None:
     holds_rule(lambda: simulate.true_curve(shape)(data.draw(sound_columns(n))))

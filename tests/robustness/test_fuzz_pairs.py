@@ -55,7 +55,9 @@ def comparisons(draw: st.DrawFn) -> Comparisons:
 
 @fuzz()
 @given(data=comparisons(), style=st.booleans(), position=st.booleans())
-def test_pairwise_estimator(data: Comparisons, style: bool, position: bool) -> None:
+def test_pairwise_estimator_is_finite_or_refused(
+    data: Comparisons, style: bool, position: bool
+) -> None:
     def work() -> Any:
         made = PairwiseEstimator(data, covariates=["length"] if style else (), position=position)
         return _outcome(made.fit_and_estimate())
@@ -65,7 +67,7 @@ def test_pairwise_estimator(data: Comparisons, style: bool, position: bool) -> N
 
 @fuzz()
 @given(data=st.data())
-def test_comparisons_from_any_columns(data: st.DataObject) -> None:
+def test_comparisons_from_any_columns_are_finite_or_refused(data: st.DataObject) -> None:
     n = data.draw(sizes)
     names = st.lists(NAMES, min_size=n, max_size=n)
     holds_rule(
@@ -100,7 +102,7 @@ def test_comparisons_from_any_columns(data: st.DataObject) -> None:
     style=st.sampled_from([(), ("length",), ("markdown",), ("none",)]),
     skip=st.booleans(),
 )  # fmt: skip
-def test_reading_comparisons_from_any_rows(rows: Any, style: Any, skip: bool) -> None:
+def test_comparisons_from_any_rows_are_read_or_refused(rows: Any, style: Any, skip: bool) -> None:
     def work() -> Any:
         data = read_comparisons(rows, covariates=style, skip_bad_rows=skip)
         return data.covariates, _outcome(analyze_dataset(data, covariates=style))

@@ -23,7 +23,9 @@ limits = st.none() | st.integers(-1, 10**6)
 
 @fuzz()
 @given(st.tuples(number, number, number, number), kinds, st.integers(-1, 4), limits)
-def test_plans(numbers: tuple[float, ...], kind: Any, policies: int, most: int | None) -> None:
+def test_plans_are_finite_or_refused(
+    numbers: tuple[float, ...], kind: Any, policies: int, most: int | None
+) -> None:
     sd, r2, size, cost = numbers
 
     def work() -> Any:
@@ -35,7 +37,9 @@ def test_plans(numbers: tuple[float, ...], kind: Any, policies: int, most: int |
 
 @fuzz()
 @given(st.integers(2, 60), st.integers(2, 25), st.floats(0.01, 0.5), kinds)
-def test_plans_from_pilots(prompts: int, labels: int, size: float, kind: Any) -> None:
+def test_plans_from_pilots_are_finite_or_refused(
+    prompts: int, labels: int, size: float, kind: Any
+) -> None:
     data = simulate.policies_on_shared_prompts(
         prompts, 2, min(labels, prompts), seed=labels
     ).dataset
@@ -68,13 +72,13 @@ anything = st.recursive(
 
 @fuzz()
 @given(st.sampled_from([*SOUND, "seed", "nonsense"]), anything)
-def test_configurations(field: str, value: Any) -> None:
+def test_configurations_are_sound_or_refused(field: str, value: Any) -> None:
     _load(yaml.safe_dump({**SOUND, field: value}).encode())
 
 
 @fuzz()
 @given(st.binary(max_size=60), st.integers(0, 200))
-def test_configurations_of_any_bytes(junk: bytes, at: int) -> None:
+def test_configurations_of_any_bytes_are_sound_or_refused(junk: bytes, at: int) -> None:
     sound = yaml.safe_dump(SOUND).encode()
     _load(sound[:at] + junk + sound[at:])
 

@@ -27,7 +27,7 @@ def _follow_up(data: Any, n: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("name", TIMED)
 @fuzz()
 @given(data=st.data(), n=sizes)
-def test_metrics_of_follow_up(name: str, data: Any, n: int) -> None:
+def test_metrics_of_follow_up_are_finite_or_refused(name: str, data: Any, n: int) -> None:
     predicted = data.draw(columns(n) | columns(n, low=-800.0, high=800.0))
     time, event = _follow_up(data, n)
     options: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def test_metrics_of_follow_up(name: str, data: Any, n: int) -> None:
 @pytest.mark.parametrize("name", ["calibration_in_the_large", "d_calibration"])
 @fuzz()
 @given(data=st.data(), n=sizes)
-def test_metrics_of_own_survival(name: str, data: Any, n: int) -> None:
+def test_metrics_of_own_survival_are_finite_or_refused(name: str, data: Any, n: int) -> None:
     own, (_, event) = data.draw(columns(n)), _follow_up(data, n)
     strict = {"strict": True} if name == "calibration_in_the_large" else {}
     holds_rule(lambda: getattr(s, name)(own, event, **strict))
@@ -52,7 +52,7 @@ def test_metrics_of_own_survival(name: str, data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes, st.sampled_from([None, 0.5, -1.0, float("nan"), 1e9]))
-def test_the_bootstrap(data: Any, n: int, horizon: float | None) -> None:
+def test_the_bootstrap_is_finite_or_refused(data: Any, n: int, horizon: float | None) -> None:
     time, event = _follow_up(data, n)
     own, risk, at = data.draw(columns(n)), data.draw(columns(n)), data.draw(columns(n))
     holds_rule(lambda: s.bootstrap_calibration(own, risk, at, time, event, horizon, n_draws=10))
@@ -60,7 +60,7 @@ def test_the_bootstrap(data: Any, n: int, horizon: float | None) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_curves_over_times(data: Any, n: int) -> None:
+def test_curves_over_times_are_finite_or_refused(data: Any, n: int) -> None:
     time, event = _follow_up(data, n)
     grid = np.linspace(0.1, 0.9, 3)
     table = np.sort(np.random.default_rng(n).random((n, 3)), axis=1)[:, ::-1]
@@ -70,7 +70,7 @@ def test_curves_over_times(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes, st.sampled_from([None, 0.5, -1.0, float("nan"), 1e9]))
-def test_samples_and_risks(data: Any, n: int, horizon: float | None) -> None:
+def test_samples_and_risks_are_finite_or_refused(data: Any, n: int, horizon: float | None) -> None:
     time, event = _follow_up(data, n)
 
     def work() -> Any:
@@ -88,7 +88,7 @@ def test_samples_and_risks(data: Any, n: int, horizon: float | None) -> None:
 @pytest.mark.parametrize("name", ["net_benefit", "survival_report", "compare_survival"])
 @fuzz(60)
 @given(data=st.data(), n=sizes)
-def test_reports_and_comparisons(name: str, data: Any, n: int) -> None:
+def test_reports_and_comparisons_are_finite_or_refused(name: str, data: Any, n: int) -> None:
     (time, event), at = _follow_up(data, n), data.draw(columns(n))
     options: dict[str, Any] = {}
     for option, values in (("entry", columns(n, high=0.02)), ("groups", columns(n))):
@@ -109,7 +109,7 @@ def test_reports_and_comparisons(name: str, data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_a_paired_difference(data: Any, n: int) -> None:
+def test_a_paired_difference_is_finite_or_refused(data: Any, n: int) -> None:
     (time, event), first, second = _follow_up(data, n), data.draw(columns(n)), data.draw(columns(n))
     holds_rule(
         lambda: s.paired_difference(
@@ -133,7 +133,7 @@ class Constant:
 
 @fuzz(25)  # each example fits five models
 @given(st.data(), sizes.filter(bool), st.booleans())
-def test_optimism(data: Any, n: int, broken: bool) -> None:
+def test_optimism_is_finite_or_refused(data: Any, n: int, broken: bool) -> None:
     time, event = data.draw(sound_columns(n, low=0.01)), data.draw(masks(n))
     x = np.arange(float(n))[:, None]
     holds_rule(

@@ -32,7 +32,7 @@ from tests.robustness.fuzzing import columns, fuzz, holds_rule, masks, sizes, so
     st.data(), sizes, st.sampled_from(["optimal", "adaptive", "fixed", "covariance"]),
     st.integers(2, 6),
 )  # fmt: skip
-def test_the_estimator(data: Any, n: int, method: Any, folds: int) -> None:
+def test_the_estimator_is_finite_or_refused(data: Any, n: int, method: Any, folds: int) -> None:
     labels = data.draw(columns(n))
     if isinstance(labels, np.ndarray) and labels.shape == (n,) and labels.dtype.kind == "f":
         labels = np.where(data.draw(masks(n)), labels, np.nan)
@@ -57,7 +57,7 @@ def test_the_estimator(data: Any, n: int, method: Any, folds: int) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_the_parts(data: Any, n: int) -> None:
+def test_the_parts_are_finite_or_refused(data: Any, n: int) -> None:
     w, r, v = data.draw(columns(n, high=3.0)), data.draw(columns(n)), data.draw(columns(n))
     holds_rule(lambda: compute_optimal_shrinkage(w, r, v))
     holds_rule(lambda: covariance_shrinkage(w, r, v))
@@ -69,13 +69,13 @@ def test_the_parts(data: Any, n: int) -> None:
 
 @fuzz()
 @given(st.floats(), st.floats())
-def test_one_score(mean: float, variance: float) -> None:
+def test_one_score_is_finite_or_refused(mean: float, variance: float) -> None:
     holds_rule(lambda: JudgeScore(mean, variance))
 
 
 @fuzz()
 @given(st.data(), sizes, st.floats() | st.sampled_from([0.0, 1.0, 3.0]))
-def test_calibrated_variances(data: Any, n: int, gamma: float) -> None:
+def test_calibrated_variances_are_finite_or_refused(data: Any, n: int, gamma: float) -> None:
     mean, variance = data.draw(columns(n)), data.draw(columns(n, high=0.25))
     line = IsotonicCalibration(np.array([0.0, 1.0]), np.array([0.1, 0.9]))
 
@@ -89,7 +89,7 @@ def test_calibrated_variances(data: Any, n: int, gamma: float) -> None:
 
 @fuzz()
 @given(st.data(), sizes)
-def test_the_report(data: Any, n: int) -> None:
+def test_the_report_is_finite_or_refused(data: Any, n: int) -> None:
     w, r, v = data.draw(sound_columns(n, high=3.0)), data.draw(columns(n)), data.draw(columns(n))
     known = data.draw(sound_columns(n)), data.draw(sound_columns(n))
     holds_rule(lambda: first_order_shrinkage(w, *known))

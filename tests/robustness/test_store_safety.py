@@ -80,7 +80,7 @@ def test_threads_with_stores_of_their_own_lose_nothing(tmp_path: Path) -> None:
     _check(path, 4)
 
 
-def test_a_store_shared_by_threads_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_store_shared_by_threads_is_refused_with_a_message(tmp_path: Path) -> None:
     store = CallStore(tmp_path / "store.sqlite")
     store.register(KEYS)
     record = CallRecord(_key("a"), KEYS.digest, {})

@@ -71,7 +71,7 @@ def test_a_large_finite_slope_is_found_and_an_infinite_one_refused() -> None:
     assert 19.8 < slopes[0] < slopes[1] < slopes[2]
 
 
-def test_event_code_2_is_never_told_to_become_censored() -> None:
+def test_no_hint_recodes_event_code_2_as_censored() -> None:
     with pytest.raises(CJEError, match="cause=1") as caught:
         survival_sample([1.0, 2.0, 3.0], [0, 1, 2])
     assert "do not recode them as censored" in str(caught.value)

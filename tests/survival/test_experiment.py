@@ -296,7 +296,7 @@ def test_the_number_of_levels_is_configurable() -> None:
     assert settings["levels"] == 4
 
 
-def test_a_network_trained_until_its_risks_are_hundreds_apart_is_still_judged() -> None:
+def test_a_network_trained_until_its_risks_are_hundreds_apart_is_still_assessed() -> None:
     rng = np.random.default_rng(0)
     log_risk = 400.0 * rng.normal(size=60)
     time, event = rng.exponential(size=60), np.ones(60, dtype=bool)
@@ -368,10 +368,10 @@ def test_bad_configurations_are_refused_with_the_field(tmp_path: Path, text: str
 
 def test_records_hold_no_nan(tmp_path: Path) -> None:
     record = run_one(plan(_config(tmp_path))[0])
-    json.dumps(record, allow_nan=False)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
 
 
-def test_what_would_stop_a_later_run_is_said_before_the_first(
+def test_what_would_stop_a_later_run_is_reported_before_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sksurv.ensemble", None)

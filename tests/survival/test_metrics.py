@@ -64,7 +64,7 @@ def test_the_naive_ici_of_a_perfect_model_is_many_times_too_large() -> None:
         assert 5 < np.mean(ratios) < 16
 
 
-def test_naive_ici_is_the_seed_formula() -> None:
+def test_naive_ici_is_the_published_formula() -> None:
     lowess = pytest.importorskip("statsmodels.nonparametric.smoothers_lowess").lowess
     r = perfect_model(0, 0.3, n=400)
     time, event = r.data.time, r.data.event
@@ -322,7 +322,7 @@ def test_d_calibration_without_censoring_is_pearsons_chi_square() -> None:
     assert result.details["p_value"] == pytest.approx(other.pvalue)
 
 
-def test_overconfident_and_shifted_models_are_found_out() -> None:
+def test_overconfident_and_shifted_models_are_detected() -> None:
     r = perfect_model(9, 0.3)
     time, event = r.data.time, r.data.event
     doubled = r.at_horizon**2.0

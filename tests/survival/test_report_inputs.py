@@ -65,7 +65,7 @@ def test_codes_one_and_two_are_explained_as_rs_coding() -> None:
     assert ("subtract" in str(caught.value)) == (mixed.min() > 0)
 
 
-def test_one_metric_printed_at_two_horizons_can_be_told_apart() -> None:
+def test_one_metric_at_two_horizons_is_printed_under_two_labels() -> None:
     hazard, time, event = _exponential()
     rows = {
         str(integrated_calibration_index(np.exp(-hazard * t), time, event, t)).split(":")[0]

@@ -255,9 +255,7 @@ def test_the_sample_keeps_what_it_was_given() -> None:
 
 @pytest.mark.parametrize("metric", TIMED)
 @pytest.mark.parametrize("absurd", [5e-324, 1e-20, 1e120, 1e308])
-def test_weights_that_cannot_be_added_up_are_refused(
-    metric: Callable[..., Any], absurd: float
-) -> None:
+def test_weights_that_overflow_a_sum_are_refused(metric: Callable[..., Any], absurd: float) -> None:
     weight = np.where(np.arange(N) < 3, absurd, 1.0)
     with pytest.raises(CJEError, match="sample_weight"):
         metric(SURVIVAL, TIME, EVENT, sample_weight=weight)
@@ -265,9 +263,7 @@ def test_weights_that_cannot_be_added_up_are_refused(
 
 @pytest.mark.parametrize("metric", TIMED)
 @pytest.mark.parametrize("scale", [1e-80, 1e-9, 1e80])
-def test_the_scale_of_the_weights_is_of_no_account(
-    metric: Callable[..., Any], scale: float
-) -> None:
+def test_the_scale_of_the_weights_does_not_matter(metric: Callable[..., Any], scale: float) -> None:
     weight = RNG.uniform(0.5, 2.0, N)
     plain = metric(SURVIVAL, TIME, EVENT, sample_weight=weight)
     other = metric(SURVIVAL, TIME, EVENT, sample_weight=scale * weight)
@@ -316,7 +312,7 @@ def test_the_interval_of_a_share_near_its_end_is_finite() -> None:
         assert 0.0 <= low <= high <= 1.0
 
 
-def test_a_resample_that_says_nothing_is_reported_and_not_made_up() -> None:
+def test_a_resample_without_an_estimate_is_an_error() -> None:
     few = np.arange(N) == np.argmin(TIME)
     with pytest.raises(CJEError, match="it has no event"):
         bootstrap_calibration(SURVIVAL, SURVIVAL, SURVIVAL, TIME, few, n_draws=50)
@@ -346,7 +342,7 @@ RUBBISH = [None, "text", {}, [], math.nan, [None] * N, [{}] * N, ["a"] * N, [[1]
 
 
 @pytest.mark.parametrize("bad", RUBBISH, ids=lambda bad: repr(bad)[:12])
-def test_rubbish_in_any_place_is_refused(bad: Any) -> None:
+def test_invalid_input_in_any_place_is_refused(bad: Any) -> None:
     def refused(call: Callable[..., Any], *given: Any, **options: Any) -> None:
         with pytest.raises(CJEError):
             call(*given, **options)

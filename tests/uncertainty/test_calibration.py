@@ -71,7 +71,7 @@ def test_gamma_finds_how_far_stated_variances_are_off(confidence: float) -> None
     assert abs(error.mean()) < 1e-9  # the bias of 0.1 + 0.5 m is gone
 
 
-def test_gamma_is_out_of_fold_so_it_does_not_flatter_the_fit() -> None:
+def test_gamma_is_out_of_fold_so_it_does_not_understate_the_errors() -> None:
     inside, outside = [], []
     for _ in range(200):
         scores, labels = _judged(30, 1.0)
@@ -171,7 +171,7 @@ def test_labels_that_cannot_be_used_are_refused(labels: ArrayLike, message: str)
         calibrate_scores_isotonic(JudgeScores(np.linspace(0, 1, 20), 0.01), labels)
 
 
-def test_what_is_not_a_judge_score_is_named() -> None:
+def test_a_value_that_is_not_a_judge_score_is_named() -> None:
     with pytest.raises(CJEError, match=r"must be a JudgeScore \[row 1\]"):
         calibrate_scores_isotonic([JudgeScore(0.5, 0.0), 0.7], [0.1, 0.2])  # type: ignore[list-item]
     with pytest.raises(CJEError, match="negative"):
@@ -183,7 +183,7 @@ def test_what_is_not_a_judge_score_is_named() -> None:
     with pytest.raises(CJEError, match="finite"):
         apply_variance_scaling([np.inf], 0.0)
     assert apply_variance_scaling([1e308], 2.0).tolist() == [0.25]
-    with pytest.raises(CJEError, match="too far apart"):
+    with pytest.raises(CJEError, match="differ too much in size"):
         calibrate_variance_gamma([0.5, 0.5], [0.1, 0.2], [1e308, 1e308])
     with pytest.raises(CJEError, match="one length"):
         calibrate_variance_gamma([0.1], [0.1, 0.2], [0.1])

@@ -195,7 +195,7 @@ def test_fresh_draws_save_the_value_when_the_weights_are_wrong(scenario: Scenari
 
 
 @pytest.mark.parametrize("scenario", LOST, ids=lambda s: s.name)
-def test_what_nothing_can_save_is_seen_to_fail(scenario: Scenario) -> None:
+def test_scenarios_beyond_any_estimator_are_not_covered(scenario: Scenario) -> None:
     assert study(scenario, 60, seed=1)["coverage"] < 0.7
 
 

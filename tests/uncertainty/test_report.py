@@ -47,7 +47,7 @@ def test_variance_in_few_rows_is_found_and_explained() -> None:
     assert "concentrated" in str(report)
 
 
-def test_a_judge_that_is_too_sure_is_found_and_explained() -> None:
+def test_a_judge_that_is_too_sure_is_reported_and_explained() -> None:
     report = _report(gamma=6.0)
     assert any("too sure, or labels are noisy" in warning for warning in report.warnings)
     assert not report.calibration["well_calibrated"]
@@ -55,10 +55,10 @@ def test_a_judge_that_is_too_sure_is_found_and_explained() -> None:
     assert any("the judge is too sure: errors" in warning for warning in known.warnings)
 
 
-def test_stated_variances_above_the_errors_are_explained_and_no_fault() -> None:
+def test_stated_variances_above_the_errors_are_explained_and_are_not_a_fault() -> None:
     report = _report(gamma=0.1)
     assert report.warnings == []
-    assert any("no fault" in text for text in report.recommendations)
+    assert any("not a fault" in text for text in report.recommendations)
 
 
 def test_a_gamma_that_is_not_identified_raises_no_warning() -> None:

@@ -111,7 +111,16 @@ def _judges(data: Dataset, also: Sequence[str], name: str | None) -> dict[str, F
         named[name or (column if isinstance(column, str) else "judge")] = (
             data.judge_scale.from_unit(data.judge_score)
         )
-    return named | {other: np.asarray(data.covariates[other]) for other in also}
+    return named | {other: np.asarray(data.covariates[other]) for other in _further(data, also)}
+
+
+def _further(data: Dataset, also: Sequence[str]) -> list[str]:
+    """The columns of `also` that were not read as a judge already."""
+    columns = data.metadata.get("columns") or {}
+    judges = {
+        path for role, path in columns.items() if role == "judge_score" or role.startswith("judge:")
+    }
+    return [name for name in also if columns.get(f"covariate:{name}") not in judges]
 
 
 def _ratings(data: Dataset) -> FloatArray | None:

@@ -12,6 +12,7 @@ from cje.data.comparisons import Comparisons
 from cje.data.dataset import Dataset
 from cje.errors import CJEError
 from cje.estimators.direct.selection import refused_within
+from cje.estimators.rows import check_subgroup
 from cje.findings.labels import SUBGROUP_LEFT_OUT
 from cje.inference import Finding, InfluenceEstimate, Severity
 from cje.results.result import EstimationResult
@@ -93,9 +94,9 @@ def _by_itself(estimator: Any, fresh: Dataset, column: str) -> EstimationResult:
 def _by_level(
     build: Build, fresh: Dataset | None, logged: Dataset | None, column: str
 ) -> EstimationResult:
-    guides = [data for data in (fresh, logged) if data is not None and column in data.groups]
-    if not guides:
-        raise CJEError("no such subgroup column", value=column)
+    given = [data for data in (fresh, logged) if data is not None]
+    check_subgroup({name: None for data in given for name in data.groups}, column)
+    guides = [data for data in given if column in data.groups]
     parts: list[EstimationResult] = []
     estimates: list[InfluenceEstimate] = []
     findings: list[Finding] = []

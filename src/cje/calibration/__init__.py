@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         projected_augmentation as projected_augmentation,
     )
     from cje.calibration.weights.oracle_slice import weight_given_score as weight_given_score
-    from cje.calibration.weights.simcal import SimcalConfig as SimcalConfig
     from cje.calibration.weights.simcal import SIMCalibrator as SIMCalibrator
+    from cje.calibration.weights.simcal_config import SimcalConfig as SimcalConfig
     from cje.calibration.weights.target_mean import (
         calibrate_to_target_mean as calibrate_to_target_mean,
     )
@@ -52,7 +52,7 @@ _HOME = {
     "RewardModel": "rewards.reward_model",
     "fit_reward_model": "rewards.reward_model",
     "ModeSelection": "rewards.selection",
-    "SimcalConfig": "weights.simcal",
+    "SimcalConfig": "weights.simcal_config",
     "SIMCalibrator": "weights.simcal",
     "projection_influence": "weights.influence",
 }

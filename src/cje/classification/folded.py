@@ -28,11 +28,12 @@ identity makes :math:`\sum_b d_b\,g(d_b/s_b) - s_b\,g'(d_b/s_b)` an unbiased est
 :math:`\sum_b D_b\,E\,g(d_b/s_b) \le \theta`; with :math:`g(x) = 2\Phi(ax) - 1` it is close to
 :math:`\theta` where most gaps are clear, and normal.
 
-What cannot be reached: with :math:`C` terms of equal noise no test tells zero from gaps of random
-signs with :math:`\sum \delta_b^2 < z\sqrt{2C}`, :math:`\delta = D/s`. An upper limit that holds for
-all of them is at zero at least about :math:`(z\sqrt2)^{1/2}\, C^{1/4} \sigma`, and the estimate's
-own standard deviation is :math:`0.6 \sigma`: no interval that covers everywhere is there shorter
-than :math:`0.70\, C^{1/4}` times :math:`\pm 1.96` such deviations, 1.4 at 15 terms, 2.5 at 150.
+What cannot be reached: with :math:`C` terms of equal noise no test distinguishes zero from gaps of
+random signs with :math:`\sum \delta_b^2 < z\sqrt{2C}`, :math:`\delta = D/s`. An upper limit that
+holds for all of them is at zero at least about :math:`(z\sqrt2)^{1/2}\, C^{1/4} \sigma`, and the
+estimate's own standard deviation is :math:`0.6 \sigma`: no interval that covers everywhere is there
+shorter than :math:`0.70\, C^{1/4}` times :math:`\pm 1.96` such deviations, 1.4 at 15 terms, 2.5 at
+150.
 
 Where a row enters several cells or rows come in clusters the terms are dependent; `dependence`
 measures by how much that raises the two variances.

@@ -239,7 +239,7 @@ def entry_of(metric: Any) -> Entry:
     except (KeyError, TypeError) as error:
         names = ", ".join(known.__name__ for known in ENTRIES)
         raise CJEError(
-            "assess knows the metrics of cje.classification only",
+            "assess takes the metrics of cje.classification only",
             value=metric,
             hint=f"pass one of the functions {names}",
         ) from error

@@ -113,7 +113,7 @@ class Assembly(ScaledRows):
             if self.origin.in_several_pieces(columns.rows_like(policy, prompt, draws, row)):
                 what, hint, answers = files_question()
             else:
-                what = "duplicate row: this policy, prompt_id and draw_idx occurred before"
+                what = columns.DUPLICATE_ROW
                 hint, answers = repeats_question(list(self.tell_apart()), self.paths.get("policy"))
             self.bad.found(
                 what,

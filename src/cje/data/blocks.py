@@ -16,7 +16,7 @@ from cje.data.opening import open_file
 from cje.data.sniff import MAX_LINE_BYTES
 from cje.errors import CJEError
 
-__all__ = ["lines_of", "map_blocks"]
+__all__ = ["lines_of", "map_blocks", "version_of"]
 
 T = TypeVar("T")
 
@@ -24,8 +24,17 @@ _BLOCK_BYTES = 4 * 2**20
 _MAX_THREADS = 8
 
 
-def map_blocks(path: Path, name: str, skip: int, work: Callable[[bytes], T]) -> list[T]:
+def version_of(path: Path) -> tuple[int, int, int]:
+    """What changes when the file does."""
+    with open_file(path) as stream:
+        found = os.fstat(stream.fileno())
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def map_blocks(path: Path, name: str, skip: int, work: Callable[[int, bytes], T]) -> list[T]:
     """`work` on every block of whole lines after the first `skip` bytes, results in file order.
+
+    It is given the number of the block and its bytes.
 
     Raises
     ------
@@ -35,13 +44,16 @@ def map_blocks(path: Path, name: str, skip: int, work: Callable[[bytes], T]) -> 
     with open_file(path) as stream:
         descriptor = stream.fileno()
         spans = list(_spans(descriptor, name, skip))
+
+        def run(number: int) -> T:
+            start, end = spans[number]
+            return work(number, os.pread(descriptor, end - start, start))
+
         if len(spans) < 2:
-            return [work(os.pread(descriptor, end - start, start)) for start, end in spans]
+            return [run(number) for number in range(len(spans))]
         threads = min(_MAX_THREADS, os.cpu_count() or 1, len(spans))
         with ThreadPoolExecutor(threads) as pool:
-            return list(
-                pool.map(lambda span: work(os.pread(descriptor, span[1] - span[0], span[0])), spans)
-            )
+            return list(pool.map(run, range(len(spans))))
 
 
 def _spans(descriptor: int, name: str, skip: int) -> Iterator[tuple[int, int]]:

@@ -33,6 +33,7 @@ ARRAYS: Mapping[str, type[np.generic]] = {
     "target_policy_logprobs": np.float64,
     "rewards": np.float64,
 }
+DUPLICATE_ROW = "duplicate row: this policy, prompt_id and draw_idx occurred before"
 
 
 def all_missing(n: int) -> FloatArray:
@@ -136,7 +137,7 @@ def draw_numbers(policy: Codes, prompt: Codes, given: ArrayLike | None) -> IntAr
     if len(repeated):
         row = int(repeated[0])
         raise CJEError(
-            "duplicate row: this policy, prompt_id and draw_idx occurred before",
+            DUPLICATE_ROW,
             where=f"row {row}",
             value=row_key(policy, prompt, draws, row),
             hint="give each response of a policy to a prompt its own draw_idx",

@@ -40,7 +40,7 @@ class Comparisons:
         Verdicts; NaN where there is none.
     shown : bool array
         Whether the two stood side by side in this order. False where the verdict does not come from
-        a presentation (two scores given apart, say): it has no position bias.
+        a presentation (such as two separate scores): it has no position bias.
     item : int array
         Distinguishes several comparisons of one pair on one prompt (draws, turns).
     label_propensity : float array, optional

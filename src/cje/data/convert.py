@@ -13,6 +13,7 @@ import polars as pl
 
 from cje.data.field_plan import Plan
 from cje.data.fields import Leaf, kind_of
+from cje.data.plain_blocks import MAX_DEPTH
 from cje.data.problems import BadRows, is_label
 from cje.data.values import Numbers, numbers_from_text
 from cje.hints import field_hint, label_map_hint, option_hint
@@ -50,7 +51,7 @@ def leaves_of_schema(schema: pl.Schema, *, untyped: bool = False) -> list[Leaf]:
 def _leaves(path: tuple[str, ...], dtype: pl.DataType, untyped: bool) -> Iterator[Leaf]:
     kinds = {_kind(dtype)} | ({"fraction"} if dtype.is_float() or dtype.is_decimal() else set())
     yield Leaf(path, frozenset() if untyped else frozenset(kinds))
-    if isinstance(dtype, pl.Struct) and len(path) < 4:
+    if isinstance(dtype, pl.Struct) and len(path) < MAX_DEPTH:
         for child in dtype.fields:
             inner = child.dtype if isinstance(child.dtype, pl.DataType) else child.dtype()
             yield from _leaves((*path, child.name), inner, untyped)

@@ -23,6 +23,7 @@ from cje.data.guesses import (
     possible_columns,
 )
 from cje.data.leaf import Leaf, kind_of, normalised
+from cje.data.surrogates import check_column_name
 from cje.errors import CJEError
 from cje.hints import field_hint, field_option
 
@@ -117,7 +118,7 @@ class _Resolver:
         )
 
     def _further_numbers(self) -> dict[str, str]:
-        """Names in `fields` that are no role: further numbers, by their columns."""
+        """Names in `fields` that are not roles: further numbers, by their columns."""
         found = {n: c for n, c in self.request.fields.items() if n not in SYNONYMS}
         for name, column in found.items():
             near = difflib.get_close_matches(name, ROLE_NAMES, n=1, cutoff=0.75)
@@ -248,6 +249,8 @@ class _Resolver:
         self._claim(role, leaf)
 
     def _claim(self, column: str, leaf: Leaf) -> None:
+        for name in (column.partition(":")[2], *leaf.path):
+            check_column_name(name, self.source)
         self.columns[column] = leaf.path
         self.claimed.add(leaf.path)
         if "bool" in leaf.kinds and leaf.only("bool"):
@@ -291,7 +294,7 @@ class _Resolver:
         return best
 
     def _rank(self, role: str, leaf: Leaf) -> tuple[bool, int, int] | None:
-        """(is a synonym, depth, place in the list of synonyms); None where it is no candidate."""
+        """(is a synonym, depth, place in the list of synonyms); None if it is not a candidate."""
         parts = leaf.parts
         name, depth = normalised(parts[-1]), len(parts) - 1
         if name == role:

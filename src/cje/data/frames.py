@@ -14,13 +14,21 @@ import numpy as np
 import polars as pl
 
 from cje.data.rows import is_missing
+from cje.data.surrogates import check_column_name
 from cje.errors import CJEError
 
 __all__ = ["column_series", "foreign_frame", "frame_of_tuples"]
 
 
 def column_series(name: str, values: Any) -> pl.Series:
-    """A polars column of arrays, series or lists; NaN and masked values are missing."""
+    """A polars column of arrays, series or lists; NaN and masked values are missing.
+
+    Raises
+    ------
+    CJEError
+        The name is not text to polars.
+    """
+    check_column_name(name)
     if isinstance(values, np.ma.MaskedArray):
         values = values.tolist()
     if not isinstance(values, Sequence) and getattr(values, "dtype", None) != np.dtype(object):

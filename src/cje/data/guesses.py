@@ -183,7 +183,7 @@ def distinct_parts(names: Sequence[str]) -> list[str]:
 
 
 def best_guess(role: str, leaves: Sequence[Leaf], peek: Peek | None = None) -> Leaf | None:
-    """The column that most likely plays a role nobody named, for a question to the user."""
+    """The column that most likely plays an unassigned role, for a question to the user."""
     kind = kind_of(role)
     fitting = [
         leaf

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from cje.data.plain_blocks import has_half_pair
+
 __all__ = ["claimed_kinds"]
 
 _KINDS = {'"': "text", "t": "bool", "f": "bool", "n": "null", "[": "list", "{": "struct"}
 _PLAIN_NAME = re.compile(r"[ !#-\[\]-~]+")  # ASCII without quotes and backslashes
 # A letter, digit or underscore written as an escape: it could spell a key.
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
-_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_HALF_PAIR = re.compile(rb"%s(?!%s)|(?<!%s)%s" % (_HIGH, _LOW, rb"\\u[dD][89abAB]..", _LOW))
 
 
 def claimed_kinds(block: bytes, names: Iterable[str]) -> dict[str, frozenset[str]] | None:
@@ -35,7 +35,7 @@ def claimed_kinds(block: bytes, names: Iterable[str]) -> dict[str, frozenset[str
     alternatives = "|".join(re.escape(name) for name in wanted)
     text = pl.Series([block], dtype=pl.Binary).cast(pl.String)
     if text.str.contains("\\u", literal=True)[0] and (
-        _ESCAPED_LETTER.search(block) or _HALF_PAIR.search(block)
+        _ESCAPED_LETTER.search(block) or has_half_pair(block)
     ):
         return None
     # one token per key, with the first character of its value unless that is a digit or a sign

@@ -5,20 +5,21 @@ All rows are surveyed for fields and types: the first label may be on any row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from cje.data.blocks import lines_of, map_blocks
+from cje.data.blocks import lines_of, map_blocks, version_of
 from cje.data.convert import CANONICAL_TYPES, POLARS_FAILURES, leaves_of_schema, path_expression
 from cje.data.field_names import may_play_a_role
 from cje.data.field_plan import Plan
 from cje.data.fields import Leaf, kind_of
 from cje.data.json_checks import claimed_kinds
 from cje.data.parsing import parse_json, parse_marked
+from cje.data.plain_blocks import plain_kinds
 from cje.data.problems import BadRows
 from cje.data.rows import LeafSurvey, rows_frame
 from cje.data.tables import Loaded
@@ -28,6 +29,8 @@ from cje.hints import option_hint
 __all__ = ["JsonlTable"]
 
 _FIRST_ROWS = 200
+
+Kinds = Mapping[tuple[str, ...], frozenset[str]]
 
 
 def _utf8_hint() -> str:
@@ -47,23 +50,43 @@ class JsonlTable:
     def __init__(self, path: Path, name: str, skip_bytes: int = 0) -> None:
         self.path, self.name, self._skip = path, name, skip_bytes
         self._survey: LeafSurvey | None = None
+        self._all_rows_count = False  # a bad line is an error, so that none has to be told apart
+        self._plain: list[Kinds | None] = []  # of each block: what `plain_kinds` found
+        self._surveyed: tuple[int, int, int] | None = None  # the version of the file
 
     def leaves(self) -> list[Leaf]:
         """Every field that any row has, with the types of its values."""
         if self._survey is None:
             survey = LeafSurvey()
-            for found in map_blocks(self.path, self.name, self._skip, _survey_block):
+            self._surveyed = version_of(self.path)
+            for found, plain in map_blocks(self.path, self.name, self._skip, self._survey_block):
                 survey.add(found)
+                self._plain.append(plain)
             if not survey.leaves():
                 self._explain_no_objects()
             self._survey = survey
         return self._survey.leaves()
 
-    def check_first_rows(self) -> None:
-        """Raise at the first line that is not an object, if it is near the start of the file.
+    def _survey_block(self, _: int, block: bytes) -> tuple[LeafSurvey, Kinds | None]:
+        """The fields of one block, and what is known of it for `load`.
+
+        `plain_kinds` may see a key in a line that is not JSON: reading the values refuses the line,
+        but where bad lines are skipped, the keys of the others are wanted.
+        """
+        plain = plain_kinds(block) if self._all_rows_count else None
+        if plain is None:
+            return _survey_block(block), None
+        survey = LeafSurvey()
+        for place, kinds in plain.items():
+            survey.add_leaf(Leaf(place, kinds))
+        return survey, plain
+
+    def expect_sound_rows(self) -> None:
+        """Bad lines will not be skipped: raise at the first one near the start of the file.
 
         `load` would raise the same error, but only after a survey of the whole file.
         """
+        self._all_rows_count = True
         for _ in islice(self._objects(BadRows(skip=False), parse_marked), _FIRST_ROWS):
             pass
 
@@ -84,7 +107,7 @@ class JsonlTable:
             return self._careful(plan, bad)  # a field that is a value here and an object there
         try:
             raw = self._fast(plan)
-        except (*POLARS_FAILURES, UnicodeDecodeError, _NeedsCare):
+        except (*POLARS_FAILURES, UnicodeError, _NeedsCare):
             return self._careful(plan, bad)
         return Loaded.from_frame(raw, plan, bad, self.name, self._row_name)
 
@@ -98,7 +121,8 @@ class JsonlTable:
         }
         if not types:
             raise _NeedsCare
-        reader = _BlockReader(plan, types)
+        plain = self._plain if version_of(self.path) == self._surveyed else []
+        reader = _BlockReader(plan, types, plain)
         return pl.concat(map_blocks(self.path, self.name, self._skip, reader.read), rechunk=True)
 
     # ---- the careful path -------------------------------------------------------------------
@@ -161,19 +185,30 @@ class JsonlTable:
 class _BlockReader:
     """Reads the columns of a plan from one block, or raises where it takes the careful path."""
 
-    def __init__(self, plan: Plan, types: Mapping[tuple[str, ...], pl.DataType]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        types: Mapping[tuple[str, ...], pl.DataType],
+        plain: Sequence[Kinds | None],
+    ) -> None:
+        self._plain = plain
         self._select = [path_expression(p).alias(column) for column, p in plan.columns.items()]
         self._types = types
         self._schema = _nested_schema(types)
         self._names = {name for path in types for name in path}
 
-    def read(self, block: bytes) -> pl.DataFrame:
-        kinds = claimed_kinds(block, self._names)
-        if kinds is None:
-            raise _NeedsCare
+    def read(self, number: int, block: bytes) -> pl.DataFrame:
+        plain = self._plain[number] if number < len(self._plain) else None
+        claimed = claimed_kinds(block, self._names) if plain is None else None
         for path, dtype in self._types.items():
-            parents = frozenset().union(*(kinds[name] for name in path[:-1]))
-            if not _agrees(kinds[path[-1]], dtype) or not parents <= {"struct", "null"}:
+            if plain is not None:
+                found = [plain.get(path[: i + 1], frozenset()) for i in range(len(path))]
+            elif claimed is not None:
+                found = [claimed[name] for name in path]
+            else:
+                raise _NeedsCare
+            *parents, last = found
+            if not _agrees(last, dtype) or not all(k <= {"struct", "null"} for k in parents):
                 raise _NeedsCare
         if block.isspace():
             return pl.DataFrame(schema=self._schema).select(self._select)
@@ -182,7 +217,7 @@ class _BlockReader:
 
 def _agrees(found: frozenset[str], dtype: pl.DataType) -> bool:
     """Whether polars reads values of these kinds as the careful path does."""
-    found = found - {"null"}
+    found = found - {"null", "fraction"}
     if isinstance(dtype, pl.List):
         return found <= {"list"}
     if dtype == pl.Boolean:
@@ -218,7 +253,8 @@ def _survey_block(block: bytes) -> LeafSurvey:
         _see_lines(survey, block)
         return survey
     leaves = leaves_of_schema(schema)
-    if _hides_other_kinds(block, leaves):
+    half_pairs = any("\0" in name for leaf in leaves for name in leaf.path)  # to polars
+    if half_pairs or _hides_other_kinds(block, leaves):
         _see_lines(survey, block)
         return survey
     for leaf in leaves:
@@ -252,7 +288,7 @@ def _see_lines(survey: LeafSurvey, block: bytes) -> None:
 def _object(line: bytes) -> dict[str, Any] | None:
     """The object on a line; None where there is none (`load` says why, with its number)."""
     try:
-        row = parse_marked(line)
+        row = parse_marked(line.decode("utf-8"))  # of bytes, Python would guess the encoding
     except ValueError:
         return None
     return row if isinstance(row, dict) else None

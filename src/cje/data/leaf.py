@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cje.data.surrogates import storable_text
+
 __all__ = ["Leaf", "kind_of", "normalised", "words_of"]
 
 _KINDS: Mapping[str, str] = {
@@ -36,7 +38,7 @@ class Leaf:
 
     @property
     def display(self) -> str:
-        return ".".join(self.path)
+        return storable_text(".".join(self.path))
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -293,7 +293,7 @@ def _sides(names: set[str], words: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _winners(names: set[str], *, beside_policies: bool) -> dict[str, list[str]]:
-    """Columns that name a winner, by who says so: human, judge, or plain (nobody said)."""
+    """Columns that name a winner, by who decided: human, judge, or plain (unknown)."""
     found: dict[str, list[str]] = {}
     for name in sorted(names):
         words = name.split("_")

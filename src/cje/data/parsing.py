@@ -56,7 +56,7 @@ class Ambiguous(dict[str, Any]):
 def parse_marked(text: str | bytes) -> Any:
     """As `parse_json`, but an object with repeated keys is an `Ambiguous`, for its reader to judge.
 
-    A field that nobody reads may be ambiguous; one that is read may not.
+    A field that is not read may be ambiguous; one that is read may not.
     """
     try:
         return json.loads(text, object_pairs_hook=_marked)

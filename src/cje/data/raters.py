@@ -66,7 +66,7 @@ class RaterLabels:
         return RaterLabels.from_arrays, (self.row, self.value, self.rater)
 
     def row_means(self, n_rows: int) -> FloatArray:
-        """Mean label of each row; NaN on rows nobody labelled."""
+        """Mean label of each row; NaN on rows without labels."""
         return cluster_means(self.value, self.row, n_rows)
 
     def select(self, index: IntArray, n_rows: int) -> RaterLabels:

@@ -268,7 +268,7 @@ def _with_joined_policy(part: Loaded) -> Loaded:
 
 
 def _is_one_policy(assembly: Assembly, request: Request, sources: list[Source]) -> bool:
-    """Whether all rows fell to one policy, and nobody said that they should."""
+    """Whether all rows have one policy although the caller named none."""
     if "policy" in request.fields or len(sources) > 1 or sources[0].explicit:
         return False
     if assembly.policy is not None:

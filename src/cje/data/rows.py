@@ -20,13 +20,14 @@ from cje.data.convert import CANONICAL_TYPES, column_numbers, numbered, value_hi
 from cje.data.field_plan import Plan
 from cje.data.fields import Leaf, kind_of
 from cje.data.parsing import Ambiguous
+from cje.data.plain_blocks import MAX_DEPTH
 from cje.data.problems import BadRows, is_label
+from cje.data.surrogates import HALF_PAIR, is_unicode
 from cje.data.values import Numbers
 from cje.kernels.arrays import BoolArray
 
 __all__ = ["LeafSurvey", "rows_frame"]
 
-_MAX_DEPTH = 4
 _PLAIN: Mapping[type, frozenset[str]] = {
     type(None): frozenset({"null"}),
     bool: frozenset({"bool"}),
@@ -52,7 +53,7 @@ class LeafSurvey:
             here = (*path, str(name))
             kinds = kinds_of(value)
             self._kinds.setdefault(here, set()).update(kinds)
-            if "struct" in kinds and len(here) < _MAX_DEPTH:
+            if "struct" in kinds and len(here) < MAX_DEPTH:
                 self.see(value, here)
 
     def see_all(self, rows: Sequence[Mapping[str, Any]], path: tuple[str, ...] = ()) -> None:
@@ -66,7 +67,7 @@ class LeafSurvey:
             for type_ in types:
                 usual = _PLAIN.get(type_)
                 kinds |= usual or kinds_of(next(v for v in values if type(v) is type_))
-            if "struct" in kinds and len(here) < _MAX_DEPTH:
+            if "struct" in kinds and len(here) < MAX_DEPTH:
                 self.see_all([v for v in values if isinstance(v, Mapping)], here)
 
     def add(self, other: LeafSurvey) -> None:
@@ -297,6 +298,12 @@ def _refuse_unreadable(value: Any) -> None:
         raise _WrongValue(value.why)
 
 
+def _unicode(text: str) -> str:
+    if not is_unicode(text):
+        raise _WrongValue(HALF_PAIR)
+    return text
+
+
 def _called(value: Any) -> str:
     """The kind of a value, as messages call it on every path."""
     kinds = kinds_of(value)
@@ -314,6 +321,7 @@ def _number(value: Any, bools: bool) -> float:
     if isinstance(value, bool | np.bool_) and not bools:
         raise _WrongValue("is true/false, not a number")
     if isinstance(value, str):
+        _unicode(value)
         return np.nan  # judged with the rest of the column's text
     if not isinstance(value, bool | np.bool_ | int | float | np.number | Decimal):
         raise _WrongValue(f"is {_called(value)}, not a number")
@@ -333,11 +341,7 @@ def _whole(value: Any, bools: bool) -> int:
 def _name(value: Any, bools: bool) -> str:
     _refuse_unreadable(value)
     if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise _WrongValue("holds half of a surrogate pair, which is not text") from None
-        return value
+        return _unicode(value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
         raise _WrongValue(f"is {_called(value)}, not text or a whole number")
     if isinstance(value, int | np.integer):

@@ -23,6 +23,7 @@ from cje.data.jsonl import JsonlTable
 from cje.data.opening import cannot_open, open_file
 from cje.data.parsing import RepeatedKey, check_cells, csv_lines, parse_json
 from cje.data.sniff import FORMATS, PACKED, check_content, file_format
+from cje.data.surrogates import storable_text
 from cje.data.tables import FrameTable, ParquetTable, RowsTable, Table
 from cje.errors import CJEError
 
@@ -35,7 +36,8 @@ class Source:
     """A table, the policy of rows that do not name one, and where that policy comes from."""
 
     def __init__(self, table: Table, policy: str, *, explicit: bool) -> None:
-        self.table, self.policy, self.explicit = table, policy, explicit
+        self.table, self.explicit = table, explicit
+        self.policy = storable_text(policy)  # a file's name may be any bytes
         self.unpacked: Unpacked | None = None  # keeps a temporary file alive
 
 
@@ -72,7 +74,7 @@ def open_sources(
         sources = [Source(table, policy or "policy", explicit=policy is not None)]
     for source in sources:
         if isinstance(source.table, JsonlTable) and not skip_bad_rows:
-            source.table.check_first_rows()
+            source.table.expect_sound_rows()
     return Opened(sources, notes)
 
 

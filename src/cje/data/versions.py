@@ -1,4 +1,4 @@
-"""A column that looks like the policy while only one policy was found: ask, do not guess.
+"""Ask where a column looks like the policy although only one policy was found.
 
 Two prompts on one model, in one file with a column ``prompt_version``, are two policies; pooled,
 they would answer a different question.
@@ -76,7 +76,7 @@ def _counts_draws(column: str) -> bool:
 
 
 def repeats_question(columns: Sequence[str], policy: Sequence[str] | None) -> tuple[str, list[str]]:
-    """What to do about repeated rows, in words and as options of the command.
+    """What to do about repeated rows, as text and as options of the command.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Are label errors correlated within conversations, users or documents that are no cluster?"""
+"""Are label errors correlated within conversations, users or documents that are not clusters?"""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def calibrate_variance_gamma(
         return Gamma(1.0, identified=False, label_noise=label_noise)
     gamma = max(seen - own, 0.0) / stated
     if not (np.isfinite(gamma) and np.isfinite(stated)):
-        raise CJEError("labels, means, variances or weights are too far apart in size", value=gamma)
+        raise CJEError("labels, means, variances or weights differ too much in size", value=gamma)
     return Gamma(gamma, label_noise=label_noise)
 
 

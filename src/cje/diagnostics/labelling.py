@@ -227,7 +227,7 @@ def labelling_tests(
 
 
 def number_tests(draw: LabelDraw, numbers: Mapping[str, FloatArray]) -> list[LabellingTest]:
-    """`labelling_tests` of numbers, of a draw at hand."""
+    """`labelling_tests` of numbers, for a given draw."""
     return _adjusted(_rank_sums(draw, numbers))
 
 

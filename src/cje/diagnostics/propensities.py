@@ -66,8 +66,8 @@ def weight_degrees_of_freedom(rows: LabelledRows) -> float:
     r"""Degrees of freedom of the variance estimated from labels weighted by :math:`1/\pi`.
 
     The labels' part of the variance is estimated by :math:`\sum_L v_i e_i^2`,
-    :math:`v_i = (1 - \pi_i)/\pi_i^2`. With residuals alike, the effective number of its terms
-    (Kish) is
+    :math:`v_i = (1 - \pi_i)/\pi_i^2`. With equal residual variances, the effective number of its
+    terms (Kish) is
 
     .. math:: \nu = \frac{(\sum_L v_i)^2}{\sum_L v_i^2} \approx
               \frac{\bigl(\sum_i (1 - \pi_i)/\pi_i\bigr)^2}{\sum_i (1 - \pi_i)^2/\pi_i^3}
@@ -197,8 +197,8 @@ def _misses(rows: LabelledRows, subject: str | None) -> list[Finding]:
         if p * len(tests) >= PROPENSITIES_MISS_ROWS["p_value"]:
             continue
         # An equal error everywhere cancels: weights are normalised. Where unlabelled rows have no
-        # propensity, it cannot be told from rows that had no chance, and tests of parts are
-        # normal approximations: they warn.
+        # propensity, it cannot be distinguished from rows that had no chance, and tests of parts
+        # are normal approximations: they warn.
         harmful = relative == rows.all_known
         large = abs(ratio - 1.0) > PROPENSITIES_MISS_ROWS["ratio"]
         large = large and p * len(tests) < PROPENSITIES_MISS_ROWS["refuse_p_value"]

@@ -1,8 +1,9 @@
-"""What estimators on fresh draws need from the rows: cells, weights of draws, covariates."""
+"""What estimators need from the rows: checks, cells, weights of draws, covariates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from cje.kernels.arrays import FloatArray
 
 __all__ = [
     "cells_of",
+    "check_covariates",
+    "check_propensities",
+    "check_subgroup",
     "covariate_matrix",
     "draw_weights",
     "require_same_judge_scale",
@@ -48,11 +52,37 @@ def require_same_judge_scale(scale: Scale, other: Dataset, what: str, than: str)
         )
 
 
+def check_subgroup(groups: Mapping[str, Any], column: str) -> None:
+    """Raise CJEError unless `column` is one of the subgroup columns."""
+    if column not in groups:
+        known = ", ".join(groups) or "none"
+        raise CJEError("no such subgroup column", value=column, hint=f"available columns: {known}")
+
+
+def check_covariates(covariates: Mapping[str, FloatArray], names: Sequence[str]) -> None:
+    """Raise CJEError unless every name is a covariate without missing values."""
+    for name in names:
+        if name not in covariates:
+            known = ", ".join(covariates) or "none"
+            raise CJEError("no such covariate", value=name, hint=f"available covariates: {known}")
+        if not np.isfinite(covariates[name]).all():
+            raise CJEError("a covariate has missing values", value=name)
+
+
+def check_propensities(labelled: FloatArray) -> None:
+    """Raise CJEError where a labelled row has no propensity."""
+    missing = int(np.count_nonzero(~np.isfinite(labelled)))
+    if missing:
+        raise CJEError(
+            "a labelled row has no label_propensity",
+            value=missing,
+            hint="give the propensity of every labelled row, or drop the column",
+        )
+
+
 def cells_of(data: Dataset, column: str) -> Codes:
     """Policy x level of a subgroup column; combinations without rows are left out."""
-    if column not in data.groups:
-        known = ", ".join(data.groups) or "none"
-        raise CJEError("no such subgroup column", value=column, hint=f"available columns: {known}")
+    check_subgroup(data.groups, column)
     group, policy = data.groups[column], data.policy
     codes = policy.codes * group.n_names + group.codes
     names = [f"{p} | {g}" for p in policy.names for g in group.names]
@@ -81,10 +111,5 @@ def covariate_matrix(data: Dataset, names: Sequence[str]) -> FloatArray | None:
     """(n, p) covariates by name, finite; None where `names` is empty."""
     if not names:
         return None
-    for name in names:
-        if name not in data.covariates:
-            known = ", ".join(data.covariates) or "none"
-            raise CJEError("no such covariate", value=name, hint=f"available covariates: {known}")
-        if not np.isfinite(data.covariates[name]).all():
-            raise CJEError("a covariate has missing values", value=name)
+    check_covariates(data.covariates, names)
     return np.column_stack([data.covariates[name] for name in names])

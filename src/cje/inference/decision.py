@@ -72,7 +72,7 @@ class GateRule:
             raise CJEError(
                 "a gate has a margin or a minimal gain, not both",
                 value=(self.margin, self.min_gain),
-                hint="a margin allows a small loss, a minimal gain asks for more than no loss",
+                hint="a margin allows a small loss, a minimal gain requires a gain",
             )
 
     @property

@@ -1,9 +1,9 @@
-r"""Clusters that are too many to keep, folded into the sums that inference needs of them.
+r"""Clusters that are too many to keep, reduced to the sums that inference needs.
 
 Standard errors, degrees of freedom and skewness use the influence :math:`\psi_g` of a quantity
 through :math:`\sum_g \psi_g^p, p = 2, 3, 4, 6`, and several quantities through their covariance.
 These sums are taken for every quantity and every difference of two of them, from the influences
-themselves, so that a difference of two policies that err alike loses no digits.
+themselves, so that a difference of two policies with almost equal errors loses no digits.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PowerSums:
         return np.asarray(self.sums * np.stack([share**p for p in POWERS]))
 
     def scaled(self, factor: FloatArray) -> PowerSums:
-        """Of ``factor * column``; the sums are relative, so that only odd powers see the sign."""
+        """The sums of ``factor * column``; they are relative: only odd powers change sign."""
         signs = np.stack([np.where(factor < 0, (-1.0) ** p, 1.0) for p in POWERS])
         return PowerSums(self.size * np.abs(factor), self.sums * signs)
 
@@ -127,12 +127,12 @@ class FoldedClusters:
         return self.mapped(np.eye(len(self.products))).powers
 
     def mapped(self, matrix: FloatArray) -> FoldedClusters:
-        """Of the contrasts ``matrix @ values``: single quantities, or differences of two.
+        """The sums of the contrasts ``matrix @ values``: single quantities, or differences of two.
 
         Raises
         ------
         CJEError
-            For a contrast of which the sums were not taken.
+            For a contrast whose sums were not taken.
         """
         found = [self._find(row) for row in matrix]
         powers = self.powers.take([at for at, _ in found])
@@ -165,7 +165,7 @@ class FoldedClusters:
         )
 
     def selected(self, columns: Sequence[int]) -> FoldedClusters:
-        """Of some of the quantities; their differences stay known."""
+        """The sums of some of the quantities; their differences stay known."""
         kept = list(columns)
         inside = np.flatnonzero(
             np.abs(self.rows).sum(axis=1) == np.abs(self.rows[:, kept]).sum(axis=1)
@@ -178,7 +178,7 @@ class FoldedClusters:
         )
 
     def scaled(self, factor: float) -> FoldedClusters:
-        """Of ``factor * values``."""
+        """The sums of ``factor * values``."""
         every = np.full(len(self.rows), factor)
         return FoldedClusters(
             self.n, factor**2 * self.products, self.rows, self.powers.scaled(every)

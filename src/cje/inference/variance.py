@@ -33,7 +33,7 @@ class ComponentVariance:
     k : int
         Number of quantities.
     n_kept : int
-        Clusters whose influence is at hand; others may be folded into sums.
+        Clusters whose influence is kept; others may be reduced to sums.
     """
 
     def __init__(self, components: Sequence[Component], k: int, n_kept: int) -> None:
@@ -105,6 +105,11 @@ class ComponentVariance:
         rest = np.maximum(1.0 - np.asarray(sum(shares.values())), 0.0)
         parts = [share**2 / self._degrees_of_kind(kind) for kind, share in shares.items()]
         df = 1.0 / np.maximum(rest**2 / own + np.asarray(sum(parts)), 1e-12)
+        if (
+            len(kinds) == 1
+        ):  # exact where there is nothing else: a saved result is saved again equal
+            ((kind, share),) = shares.items()
+            df = np.where(share == 1.0, np.minimum(self._degrees_of_kind(kind), 1e12), df)
         lying = [c for c in self._stated if c.influence is not None]
         if not lying:
             return np.asarray(df)

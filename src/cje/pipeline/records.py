@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cje.data.surrogates import is_unicode, storable_text
 from cje.errors import CJEError
 
-__all__ = ["CallRecord", "storable_text"]
+__all__ = ["CallRecord"]
 
 # Totals of counts below this stay exact in SQLite's 64-bit integers.
 _LARGEST_COUNT = 2**40
@@ -63,27 +64,8 @@ class CallRecord:
 def _json_text(answer: Mapping[str, Any]) -> str:
     try:
         text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        if not _is_unicode(text):
+        if not is_unicode(text):
             text = json.dumps(answer, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise CJEError(f"the answer cannot be written as JSON: {error}") from error
     return text
-
-
-def storable_text(text: str) -> str:
-    """`text` with lone surrogates written out, as in ``\\ud83d``: any file and database takes it.
-
-    Examples
-    --------
-    >>> storable_text("caf\\u00e9"), storable_text("broken \\ud83d")
-    ('café', 'broken \\\\ud83d')
-    """
-    return text if _is_unicode(text) else text.encode("utf-8", "backslashreplace").decode()
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

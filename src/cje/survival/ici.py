@@ -131,15 +131,6 @@ def integrated_calibration_index(
     )
     error = np.abs(risk.at_cells - risk.cell_x)
     value = float(risk.cell_mass @ error)
-    findings: tuple[Finding, ...] = ()
-    if chosen in ("pseudo", "ipcw"):
-        findings = censoring_findings(survival, sample, horizon, f"ICI by {chosen}")
-    elif chosen == "cox_rcs":
-        findings = hazards_findings(survival, sample, horizon, knots)
-    elif chosen == "naive":
-        findings = (NAIVE_ICI.finding(),)
-    if sample.entry is not None:
-        findings += _few_at_risk(sample, horizon)
     moved = spread_of(
         risk.project(np.sign(risk.observed - risk.grid) * risk.grid_mass), sample.cluster
     )
@@ -156,7 +147,7 @@ def integrated_calibration_index(
             "horizon": horizon,
             "folding_bias": _folding_bias(risk),
         },
-        findings=findings,
+        findings=_findings(survival, sample, horizon, chosen, knots),
         influence=moved.influence,
         clustered=sample.cluster is not None,
         e50=e50,
@@ -263,6 +254,22 @@ def _folding_bias(risk: ObservedRisk) -> float:
     least = np.maximum(np.abs(risk.observed - risk.grid) - sd, 0.0) / sd
     density = np.exp(-0.5 * least * least) / np.sqrt(2.0 * np.pi)
     return float(risk.grid_mass @ (2.0 * sd * (density - least * ndtr(-least))))
+
+
+def _findings(
+    survival: FloatArray, sample: SurvivalSample, horizon: float, method: str, knots: int
+) -> tuple[Finding, ...]:
+    """Findings on the assumptions of the method."""
+    findings: tuple[Finding, ...] = ()
+    if method in ("pseudo", "ipcw"):
+        findings = censoring_findings(survival, sample, horizon, f"ICI by {method}")
+    elif method == "cox_rcs":
+        findings = hazards_findings(survival, sample, horizon, knots)
+    elif method == "naive":
+        findings = (NAIVE_ICI.finding(),)
+    if sample.entry is not None:
+        findings += _few_at_risk(sample, horizon)
+    return findings
 
 
 def _few_at_risk(sample: SurvivalSample, horizon: float) -> tuple[Finding, ...]:

@@ -167,9 +167,8 @@ def _no_events(
     findings: tuple[Finding, ...],
 ) -> MetricEstimate:  # fmt: skip
     """O/E = 0, up to the largest ratio at which observing no event is plausible (Poisson)."""
-    why = "O/E is 0: there are no events, so the upper limit is Poisson's"
-    warnings.warn(why, RuntimeWarning, stacklevel=3)
     finding = NO_EVENTS.finding()
+    warnings.warn(finding.message, RuntimeWarning, stacklevel=3)
     # weighted rows: the expectation of the effective number of events
     effective = float(mass.sum() ** 2 / (mass @ mass)) / float(mass.sum())
     high = float(-np.log((1 - level) / 2) / (total * effective))

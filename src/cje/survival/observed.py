@@ -190,6 +190,24 @@ def _smooth_outcome(
     concentration = (matrix * matrix) @ np.bincount(
         cells.code, weights=share * share, minlength=n_cells
     )
+    return _proportions(
+        prepared,
+        fitted,
+        covariance,
+        concentration,
+        lambda v: (v @ matrix)[cells.code] * residual,
+    )
+
+
+def _proportions(
+    prepared: LocalLinear,
+    fitted: FloatArray,
+    covariance: FloatArray,
+    concentration: FloatArray,
+    project: Callable[[FloatArray], FloatArray],
+) -> ObservedRisk:
+    """The fitted curve within [0, 1], with the band of a proportion."""
+    cells = prepared.cells
     observed = np.clip(fitted, 0.0, 1.0)
     return ObservedRisk(
         prepared.grid,
@@ -200,7 +218,7 @@ def _smooth_outcome(
         cells.x,
         cells.weight / cells.weight.sum(),
         prepared.interpolate,
-        lambda v: (v @ matrix)[cells.code] * residual,
+        project,
     )
 
 
@@ -228,18 +246,7 @@ def _conditional(prepared: LocalLinear, sample: SurvivalSample, horizon: float) 
     influence /= np.sqrt(1.0 - _leverage(prepared, matrix, share))[:, None]
     covariance = covariance_of(influence, sample)
     concentration = (per_row[:, cells.code] ** 2) @ (mass * mass)
-    observed = np.clip(value, 0.0, 1.0)
-    return ObservedRisk(
-        prepared.grid,
-        observed,
-        covariance,
-        covariance,
-        proportion_band(observed, np.diag(covariance), concentration),
-        cells.x,
-        cells.weight / cells.weight.sum(),
-        prepared.interpolate,
-        lambda v: influence @ v,
-    )
+    return _proportions(prepared, value, covariance, concentration, lambda v: influence @ v)
 
 
 def proportion_band(observed: FloatArray, variance: FloatArray, concentration: FloatArray) -> Band:

@@ -12,10 +12,15 @@ from cje.checks import LARGEST, finite_array, float_array, fold_column
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray, IntArray
 
-__all__ = ["LabelTable", "Rows"]
+__all__ = ["LabelTable", "Rows", "no_labels"]
 
 _PROBE = 256
 _MOST_FOLDS = 10**6
+
+
+def no_labels() -> CJEError:
+    """The error of a calibration without labels."""
+    return CJEError("No oracle labels to calibrate on", hint="label some rows, at least 20 of them")
 
 
 class Rows(NamedTuple):
@@ -60,9 +65,7 @@ class LabelTable:
         """Sort and aggregate the labelled rows."""
         n = len(scores)
         if n == 0:
-            raise CJEError(
-                "No oracle labels to calibrate on", hint="label some rows, at least 20 of them"
-            )
+            raise no_labels()
         w = (
             np.ones(n)
             if weights is None

@@ -7,6 +7,7 @@ refit under new row weights costs O(distinct scores), not O(rows).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,14 +140,7 @@ class CrossFittedRewardModel:
         self, scores: FloatArray, fold_ids: IntArray, covariates: FloatArray | None = None
     ) -> FloatArray:
         """Reward of every row under the model that did not see the row's fold."""
-        scores = _all_finite("scores", scores, 1)
-        fold_ids = self._folds(fold_ids, scores)
-        covariates = self.full._covariates(covariates, len(scores))
-        out = np.empty(len(scores))
-        for k, rows in _rows_by_fold(fold_ids, self.n_folds):
-            part = None if covariates is None else covariates[rows]
-            out[rows] = self.folds[k].predict(scores[rows], part)
-        return out
+        return self._out_of_fold(RewardModel.predict, scores, fold_ids, covariates)
 
     def predict_each_fold(
         self, scores: FloatArray, covariates: FloatArray | None = None
@@ -165,13 +159,23 @@ class CrossFittedRewardModel:
         """S (monotone) or g(S, X) (two-stage), of the all-data or of each row's fold model."""
         if fold_ids is None:
             return self.full.index(scores, covariates)
+        return self._out_of_fold(RewardModel.index, scores, fold_ids, covariates)
+
+    def _out_of_fold(
+        self,
+        of: Callable[[RewardModel, FloatArray, FloatArray | None], FloatArray],
+        scores: FloatArray,
+        fold_ids: IntArray,
+        covariates: FloatArray | None,
+    ) -> FloatArray:
+        """`of` the model that did not see the row's fold, for every row."""
         scores = _all_finite("scores", scores, 1)
         fold_ids = self._folds(fold_ids, scores)
         covariates = self.full._covariates(covariates, len(scores))
         out = np.empty(len(scores))
         for k, rows in _rows_by_fold(fold_ids, self.n_folds):
             part = None if covariates is None else covariates[rows]
-            out[rows] = self.folds[k].index(scores[rows], part)
+            out[rows] = of(self.folds[k], scores[rows], part)
         return out
 
     def _folds(self, given: IntArray, scores: FloatArray) -> IntArray:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from cje.calibration.rewards.labels import no_labels
 from cje.calibration.rewards.reward_model import CrossFittedRewardModel, fit_reward_model
 from cje.calibration.rewards.selection import MIN_LABELS_TWO_STAGE
 from cje.checks import finite_array, float_array, fold_column, n_rows
@@ -357,9 +358,7 @@ def labelled_rows(labels: FloatArray) -> IntArray:
     """Rows whose label is not NaN; at least one."""
     rows = np.flatnonzero(~np.isnan(labels))
     if len(rows) == 0:
-        raise CJEError(
-            "No oracle labels to calibrate on", hint="label some rows, at least 20 of them"
-        )
+        raise no_labels()
     return rows
 
 

@@ -17,10 +17,10 @@ from cje.calibration.weights.simcal import SimcalConfig, SIMCalibrator
 from cje.checks import (
     LARGEST,
     bool_array,
+    check_share,
     finite_array,
     float_array,
     fold_column,
-    is_number,
     n_rows,
 )
 from cje.errors import CJEError
@@ -68,8 +68,7 @@ class OracleSliceConfig:
     use_projected_weights: bool = False
 
     def __post_init__(self) -> None:
-        if not (is_number(self.min_pi) and 0 < self.min_pi <= 1):
-            raise CJEError("min_pi must lie in (0, 1]", value=self.min_pi)
+        check_share("min_pi", self.min_pi)
 
 
 def labelling_propensity(
@@ -88,8 +87,7 @@ def labelling_propensity(
     labelled = bool_array("is_labelled", is_labelled)
     if labelled.ndim != 1 or not labelled.any():
         raise CJEError("No row is labelled: there is no oracle slice to augment with")
-    if not (is_number(min_pi) and 0 < min_pi <= 1):
-        raise CJEError("min_pi must lie in (0, 1]", value=min_pi)
+    check_share("min_pi", min_pi)
     share = float(labelled.mean())
     if scores is None:
         return np.full(len(labelled), max(share, min_pi))

@@ -1,7 +1,7 @@
 """Files that other evaluation tools write -> plain rows that `cje.data.read` understands.
 
-An adapter looks at parsed content and says whether it knows it; if so it returns rows with the
-names of `Dataset` columns. `read` asks all of them before it treats a file as a plain table.
+An adapter recognises the parsed content of its tool and returns rows with the names of `Dataset`
+columns. `read` tries all of them before it treats a file as a plain table.
 """
 
 from __future__ import annotations

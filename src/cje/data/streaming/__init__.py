@@ -1,6 +1,6 @@
 """A file larger than memory: one scan that leaves its rows in parts of whole prompts.
 
-`scan` reads a Parquet file once, in batches; `rows` holds what comes of it. Statistics of the parts
+`scan` reads a Parquet file once, in batches; `rows` holds the result. Statistics of the parts
 belong to the estimators.
 """
 

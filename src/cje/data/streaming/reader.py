@@ -34,7 +34,7 @@ from cje.kernels.arrays import FloatArray, IntArray
 __all__ = ["STREAM_FROM", "NotStreamed", "announced_rows", "read_streamed"]
 
 STREAM_FROM = 20_000_000
-"""Rows from which a Parquet file is read in parts unasked; in memory these take 2.5 GB."""
+"""Rows from which a Parquet file is read in parts by default; in memory these take 2.5 GB."""
 _PART_ROWS = 2_500_000
 _BATCH_ROWS = 1_000_000
 _REPRESENTED = 5  # rows of a policy with one score; no check of scales asks for more

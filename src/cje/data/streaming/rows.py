@@ -144,7 +144,7 @@ class StreamedRows:
         row = int(repeated[0])
         hint, answers = repeats_question([], self.policy_path)
         BadRows(skip=False).found(
-            "duplicate row: this policy, prompt_id and draw_idx occurred before",
+            columns.DUPLICATE_ROW,
             where=f"{self.name}, {self.row_name(int(part.row[row]))}",
             value=columns.row_key(policy, part.prompt, draws, row),
             hint=hint,

@@ -31,7 +31,7 @@ _MOST_POLICIES = 100  # the differences of all pairs are kept as sums
 
 
 class NotStreamed(CJEError):
-    """The data, or what is asked of them, needs all rows in memory."""
+    """The data, or the question, need all rows in memory."""
 
 
 class _Batch(Assembly):
@@ -45,7 +45,7 @@ class _Batch(Assembly):
 
 @dataclass
 class Scan:
-    """What one pass leaves, in the user's own units.
+    """Result of one pass, in the user's own units.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Scan:
     labelled: list[pl.DataFrame] = field(default_factory=list)
 
     def add(self, frame: pl.DataFrame, start: int) -> pl.DataFrame:
-        """Take up a batch that begins at a row of the file; its rows in coded form."""
+        """Add a batch that begins at a row of the file; return its rows in coded form."""
         policy = self._policy_codes(frame["policy"])
         scores = frame["judge_score"].to_numpy()
         score = self._score_codes(scores)

@@ -24,7 +24,7 @@ _MOST_PAIRS = 60_000_000
 
 @dataclass(frozen=True)
 class Totals:
-    """What the first pass finds; the share of a row is 1 over the rows of its policy and prompt.
+    """Result of the first pass; the share of a row is 1 over the rows of its policy and prompt.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Totals:
     share, square : array (K, D)
         Sums of shares, and of their squares, over the rows without a label, by policy and score.
     label_share, label_place, label_prompt : array (m,)
-        Of each labelled row: its share, its place in its policy's rows on 0-1, and its prompt,
+        Each labelled row's share, its place in its policy's rows on 0-1, and its prompt,
         numbered through the parts.
     starts : array (parts + 1,)
         First prompt of each part.
@@ -100,7 +100,7 @@ class _FirstPass:
         self._names: list[pl.Series] = []
 
     def add(self, number: int, part: Part) -> None:
-        """Take up one part."""
+        """Add one part."""
         count = self._count(part)
         place = (part.place + 0.5) / self._n_rows[part.policy]
         self._add_shares(number, part, count)

@@ -11,7 +11,7 @@ from cje.data.codes import Codes
 from cje.data.dataset import Dataset
 from cje.data.folds import get_folds
 from cje.errors import CJEError
-from cje.estimators.rows import require_same_judge_scale, require_scores
+from cje.estimators.rows import check_propensities, require_same_judge_scale, require_scores
 from cje.hints import option_hint
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 
@@ -131,12 +131,7 @@ def inverse_propensity(data: Dataset, rows: IntArray) -> FloatArray:
     if data.label_propensity is None:
         return np.ones(len(rows))
     pi = data.label_propensity[rows]
-    if not np.isfinite(pi).all():
-        raise CJEError(
-            "a labelled row has no label_propensity",
-            value=int(np.count_nonzero(~np.isfinite(pi))),
-            hint="give the propensity of every labelled row, or drop the column",
-        )
+    check_propensities(pi)
     return np.asarray(1.0 / pi)
 
 

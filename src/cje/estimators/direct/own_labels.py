@@ -8,7 +8,7 @@ offsets is what the policy's labels show, but at least a twentieth of the label'
 :math:`\tau = \max(|\delta|, 0.05)`. The weight of the prior reaches zero where the policy has
 enough labels: :math:`s^2` is multiplied by :math:`1 - n / n_0`, so nothing jumps at :math:`n_0`.
 
-The interval is that of R, around R (`InfluenceEstimate.shrinkage`): any offset is covered alike,
+The interval is that of R, around R (`InfluenceEstimate.shrinkage`): any offset is covered equally,
 and the prior only lowers the error of the value. Around the value, an interval of the same width
 would cover 97% where the offset is small and 93% where it is 2.5 s (four labels, s known).
 """

@@ -83,7 +83,7 @@ def rater_role(data: Dataset, mode: str) -> RaterRole:
     if data.rater_labels is None or not len(data.rater_labels):
         if mode == "random":
             raise CJEError(
-                f"{option_hint('raters', 'random')} needs to know who gave each label",
+                f"{option_hint('raters', 'random')} needs the rater of each label",
                 hint=f"name the column of the raters: {field_hint('rater', 'your_column')}",
             )
         return RaterRole("unknown", 0)
@@ -117,7 +117,7 @@ def rater_component(data: Dataset, shares: list[RaterShare]) -> Component | None
         by_rater[:, k] = cluster_sums(each * (residual[labels.row] + own), rater, n_raters)
         total = cluster_sums(each, rater, n_raters)
         effect = (by_rater[:, k] / np.where(total > 0, total, 1.0))[rater]
-        shared = cluster_means(effect, labels.row, len(data))  # NaN where nobody labelled
+        shared = cluster_means(effect, labels.row, len(data))  # NaN without labels
         rows = share.rows[per_row[share.rows] > 0]
         spread = (weight[rows] * (residual[rows] - shared[rows])) ** 2
         chance[k] = float(spread @ (1.0 / per_row[rows] - 1.0 / n_raters))

@@ -1,4 +1,4 @@
-"""What the direct estimator needs of the rows: labelled ones singly, the others as weighted scores.
+"""The rows as the direct estimator needs them: labelled ones singly, others as weighted scores.
 
 Values, slopes and trials depend on the rows without a label only through sums of their weights over
 equal scores (and covariates). A data set in memory passes its rows as they are; one that is read in
@@ -45,7 +45,7 @@ class Sample(Protocol):
 
     @property
     def data(self) -> Dataset:
-        """The rows that are at hand, every labelled one among them."""
+        """The rows that are kept, all labelled ones among them."""
 
     @property
     def units(self) -> Codes:
@@ -190,7 +190,7 @@ def sample_of(given: Dataset | StreamedRows, others: Sequence[Dataset]) -> Sampl
     Raises
     ------
     NotStreamed
-        Of a file that is read in parts with further labels, whose prompts may be any of its own.
+        For a file read in parts with further labels, whose prompts may be any of its own.
     """
     if isinstance(given, Dataset):
         return MemorySample(given)

@@ -1,8 +1,8 @@
 """The rows of a file that is read in parts of whole prompts.
 
 `first_pass` takes what needs no prediction. The second pass over the parts turns the fitted values
-of the distinct scores into the influence of every prompt. Between the passes everything is as for a
-data set in memory.
+of the distinct scores into the influence of every prompt. Between the passes the computation is
+that of a data set in memory.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from cje.data.folds import get_folds
 from cje.data.scale import Scale
 from cje.diagnostics import check_weights_vary
 from cje.errors import CJEError
-from cje.estimators.rows import covariate_matrix, require_same_judge_scale
+from cje.estimators.rows import check_propensities, covariate_matrix, require_same_judge_scale
 from cje.hints import field_hint
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_sums
@@ -225,13 +225,7 @@ def _propensity(
     if known is not None:
         # Recorded probabilities are used as they are: a floor would undo the design where few rows
         # are labelled.
-        missing = int(np.count_nonzero(~np.isfinite(known[labelled])))
-        if missing:
-            raise CJEError(
-                "a labelled row has no label_propensity",
-                value=missing,
-                hint="give the propensity of every labelled row, or drop the column",
-            )
+        check_propensities(known[labelled])
         return known
     if not labelled.any():
         return np.ones(len(labelled))

@@ -6,7 +6,7 @@ r"""Shrink importance weights where the judge's variance is large: ``w* = w / (1
 
 .. math:: \lambda_1 = E[w^2 v a^2] / E[w^2 v^2 a^2].
 
-A self-normalised estimate does not change when all weights shrink alike, so only
+A self-normalised estimate does not change when all weights shrink equally, so only
 :math:`u = v - E[wv]/E[w]` matters there, and shrinking moves it by :math:`-\lambda C`,
 :math:`C = E[w u a]/E[w]`. Variance plus squared bias is then minimal at
 
@@ -29,7 +29,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cje.checks import float_array, is_number
+from cje.checks import check_share, float_array, is_number
 from cje.diagnostics.overlap import effective_sample_size
 from cje.errors import CJEError
 from cje.kernels.arrays import FloatArray
@@ -141,7 +141,7 @@ def covariance_shrinkage(weights: ArrayLike, rewards: ArrayLike, variances: Arra
     covariance = float(((noise - noise.mean()) * (spread - spread.mean())).mean())
     lam = max(0.0, covariance / curve) * top if curve > 0.0 else 0.0
     if lam == np.inf:
-        raise CJEError("weights, rewards and variances are too far apart in size", value=lam)
+        raise CJEError("weights, rewards and variances differ too much in size", value=lam)
     return lam
 
 
@@ -156,8 +156,7 @@ def adaptive_shrinkage(
         Where no lambda reaches it, the one with the largest effective sample size.
     reached : bool
     """
-    if not (is_number(min_ess_ratio) and 0.0 < min_ess_ratio <= 1.0):
-        raise CJEError("min_ess_ratio must be in (0, 1]", value=min_ess_ratio)
+    check_share("min_ess_ratio", min_ess_ratio)
     if not is_number(start) or start < 0.0:
         raise CJEError("start must be finite and not negative", value=start)
     given = float_array("weights", weights)

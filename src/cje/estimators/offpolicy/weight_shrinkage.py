@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cje.checks import check_choice, is_number
+from cje.checks import check_choice, check_share, is_number
 from cje.diagnostics.judge_variance import Gamma, apply_variance_scaling
 from cje.errors import CJEError
 from cje.estimators.offpolicy.shrinkage import (
@@ -60,8 +60,7 @@ class WeightShrinkage:
         check_choice("method", self.method, METHODS)
         if not is_number(self.fixed_lambda) or self.fixed_lambda < 0.0:
             raise CJEError("fixed_lambda must be finite and not negative", value=self.fixed_lambda)
-        if not is_number(self.min_ess_ratio) or not 0.0 < self.min_ess_ratio <= 1.0:
-            raise CJEError("min_ess_ratio must be in (0, 1]", value=self.min_ess_ratio)
+        check_share("min_ess_ratio", self.min_ess_ratio)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from cje.estimators.pairwise.summary import head_to_head, ranking_rows
 from cje.estimators.pairwise.units import Units, make_units
 from cje.estimators.pairwise.win_rates import Cell, join_cells, pair_cell, policy_cell, win_rate
 from cje.estimators.pairwise.working_model import WorkingModel, fit_working_model
+from cje.estimators.rows import check_subgroup
 from cje.findings import Finding
 from cje.findings.pairwise import NO_RANKING
 from cje.inference import InfluenceEstimate
@@ -147,10 +148,7 @@ class PairwiseEstimator:
         """Win rates within each level of a subgroup column, the working model shared by all."""
         self._fit()
         units = self.units_
-        if column not in units.groups:
-            known = ", ".join(units.groups) or "none"
-            hint = f"available columns: {known}"
-            raise CJEError("no such subgroup column", value=column, hint=hint)
+        check_subgroup(units.groups, column)
         group = units.groups[column]
         names, signed, cells = [], [], []
         for k, policy in enumerate(units.policies):

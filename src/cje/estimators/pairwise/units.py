@@ -10,6 +10,7 @@ import numpy as np
 from cje.data.codes import Codes, Strings
 from cje.data.comparisons import Comparisons
 from cje.errors import CJEError
+from cje.estimators.rows import check_covariates
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
 from cje.kernels.clusters import cluster_means, cluster_sums
 
@@ -27,7 +28,7 @@ class Units:
     low, high : int array
         Codes of the two policies, ``low < high``. Verdicts are those for `low`.
     judge, human : array
-        Mean verdict, the orders in which it was asked counting alike; NaN where there is none.
+        Mean verdict, with equal weight for both orders; NaN where there is none.
     judge_side, human_side : array
         Mean of +1 (`low` shown first) and -1 (`high` first) over the orders seen; 0 where both
         were, or where nothing was shown side by side.
@@ -153,12 +154,7 @@ def _over_orders(
 
 
 def _style(data: Comparisons, names: Sequence[str]) -> FloatArray:
-    for name in names:
-        if name not in data.covariates:
-            known = ", ".join(data.covariates) or "none"
-            raise CJEError("no such covariate", value=name, hint=f"available covariates: {known}")
-        if not np.isfinite(data.covariates[name]).all():
-            raise CJEError("a covariate has missing values", value=name)
+    check_covariates(data.covariates, names)
     if not names:
         return np.zeros((len(data), 0))
     return np.column_stack([data.covariates[name] for name in names])

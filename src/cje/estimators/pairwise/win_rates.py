@@ -63,7 +63,8 @@ class Cell:
 
 
 def policy_cell(units: Units, policy: int, among: FloatArray) -> FloatArray:
-    """(n,) signed weights of a policy's comparisons: opponents alike, prompts alike within each.
+    """(n,) signed weights of a policy's comparisons: equal over opponents, and over prompts in
+    each.
 
     `among` is 1 for the comparisons that count, 0 for the others.
     """

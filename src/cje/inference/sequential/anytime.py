@@ -165,7 +165,7 @@ def anytime_limits(
     -------
     low, high : array
     open : bool array
-        Where false, the labels are too few, too alike or too skewed for a look.
+        Where false, the labels are too few, too similar or too skewed for a look.
 
     References
     ----------

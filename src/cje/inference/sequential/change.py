@@ -100,7 +100,7 @@ def change_evidence(
     first rebuilt from innovations mapped to the normal distribution.
 
     A standard error with few degrees of freedom is moderated towards that of the whole series
-    (30 degrees of freedom of it): thirty labels of a 20% outcome are all alike in one period of
+    (30 degrees of freedom of it): thirty labels of a 20% outcome are all equal in one period of
     eight hundred, and a weight of their own variance would treat that period's value as exact.
 
     Parameters

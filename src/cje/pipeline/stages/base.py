@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from cje.data.surrogates import storable_text
 from cje.pipeline.budget import Price
 from cje.pipeline.chunks import Chunk, Row
 from cje.pipeline.config import PipelineConfig
 from cje.pipeline.hashing import CallKeys, fingerprint
-from cje.pipeline.records import storable_text
 from cje.pipeline.request import Answer, Outcome, Passes, Recipe, Request
 
 __all__ = ["CallStage", "chunk_name", "schema_after"]

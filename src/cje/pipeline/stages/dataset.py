@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cje.data.parsing import csv_records, parse_json
+from cje.data.surrogates import HALF_PAIR, is_unicode
 from cje.errors import CJEError
 from cje.pipeline.chunks import Chunk, Row, find_chunk
 from cje.pipeline.config import DatasetConfig
@@ -96,15 +97,13 @@ def _prompt_id(record: dict[str, Any], config: DatasetConfig, context: str, wher
 
 
 def _encodable(text: str, field: str, where: str) -> str:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
+    if not is_unicode(text):
         raise CJEError(
-            f"'{field}' holds half of a surrogate pair, which is not text",
+            f"'{field}' {HALF_PAIR}",
             where=where,
             value=text,
             hint="write the file again with the complete character",
-        ) from error
+        )
     return text
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cje.data.surrogates import storable_text
 from cje.pipeline.chunks import Row
 from cje.pipeline.config import PipelineConfig
-from cje.pipeline.records import storable_text
 from cje.pipeline.request import Answer, Outcome, Passes, Recipe, Request
 from cje.pipeline.stages.base import CallStage
 from cje.policies import Generation, PolicyRunner, make_runner
