@@ -15,7 +15,7 @@ always observed", JASA 89, 846-866.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from cje.errors import CJEError
 from cje.findings import Rule
 from cje.findings.labels import LABELS_MODELLED, LABELS_SELECTED
 from cje.kernels.arrays import BoolArray, FloatArray, IntArray
+from cje.kernels.logistic import logistic_regression
 
 __all__ = [
     "SelectionCheck",
@@ -34,11 +35,14 @@ __all__ = [
     "dependences",
     "place_in_file",
     "selection_model",
+    "selection_refits",
 ]
 
 _MIN_LABELS = 10
 _REGIONS = 5
 _KNOTS = (0.05, 0.35, 0.65, 0.95)
+# Halved or doubled, a chance changes by at most 10% with 50 labels, 4% with 250 (mean of 40).
+_RIDGE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,30 +175,53 @@ def _thin_region(values: FloatArray, labelled: BoolArray) -> str:
     return ""
 
 
-def selection_model(
-    labelled: BoolArray, factors: Mapping[str, FloatArray], *, rows: BoolArray | None = None
-) -> FloatArray:
+def selection_model(labelled: BoolArray, factors: Mapping[str, FloatArray]) -> FloatArray:
     """The chance of each row to be labelled, from a logistic regression on splines of ranks.
 
-    `rows` are those it is fitted on (all by default); it is predicted for all.
+    A weak ridge penalty keeps a factor that predicts labelling perfectly from diverging.
 
     Raises
     ------
     CJEError
-        Without a factor, or where no or every row of the fit is labelled.
+        Without a factor, or where no or every row is labelled.
     """
-    from sklearn.linear_model import LogisticRegression
+    design = _design(factors)
+    return _chances(design, _fitted(design, labelled, np.ones(len(labelled), dtype=bool)))
 
+
+def selection_refits(
+    labelled: BoolArray, factors: Mapping[str, FloatArray], folds: IntArray, n_folds: int
+) -> Iterator[FloatArray]:
+    """The chances of all rows from `selection_model` fitted without each fold.
+
+    A fold without which no or every row is labelled is left out.
+    """
+    design = _design(factors)
+    whole = _fitted(design, labelled, np.ones(len(labelled), dtype=bool))
+    for k in range(n_folds):
+        rest = folds != k
+        if labelled[rest].any() and not labelled[rest].all():
+            yield _chances(design, _fitted(design, labelled, rest, start=whole))
+
+
+def _design(factors: Mapping[str, FloatArray]) -> FloatArray:
     if not factors:
         raise CJEError("a model of the labelling needs a factor")
-    design = np.column_stack([column for x in factors.values() for column in _basis(x)])
-    at = np.ones(len(labelled), dtype=bool) if rows is None else rows
-    if not labelled[at].any() or labelled[at].all():
+    return np.column_stack([column for x in factors.values() for column in _basis(x)])
+
+
+def _fitted(
+    design: FloatArray, labelled: BoolArray, rows: BoolArray, start: FloatArray | None = None
+) -> FloatArray:
+    if not labelled[rows].any() or labelled[rows].all():
         raise CJEError("a model of the labelling needs labelled and unlabelled rows")
-    # A weak penalty keeps a factor that predicts labelling perfectly from diverging.
-    model = LogisticRegression(C=10.0, max_iter=500).fit(design[at], labelled[at])
-    chance: FloatArray = model.predict_proba(design)[:, 1]
-    return np.clip(chance, 0.2 / len(labelled), 1.0)
+    outcome, weights = labelled.astype(np.float64), rows.astype(np.float64)
+    return logistic_regression(design, outcome, weights, penalty=_RIDGE, start=start)
+
+
+def _chances(design: FloatArray, coefficients: FloatArray) -> FloatArray:
+    eta = coefficients[0] + design @ coefficients[1:]
+    return np.asarray(np.clip(np.exp(-np.logaddexp(0.0, -eta)), 0.2 / len(design), 1.0))
 
 
 def _basis(values: FloatArray) -> list[FloatArray]:

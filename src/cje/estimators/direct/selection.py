@@ -16,9 +16,8 @@ from cje.diagnostics.selection import (
     SelectionCheck,
     check_selection,
     place_in_file,
-    selection_model,
+    selection_refits,
 )
-from cje.errors import CJEError
 from cje.findings import Finding
 from cje.findings.labels import (
     FIRST_ROWS_LABELLED,
@@ -185,11 +184,7 @@ def _model_covariance(estimator: DirectEstimator, modelled: list[str]) -> FloatA
         }
         fold = get_folds(data.units, _FOLDS)[mine]
         values = []
-        for k in range(_FOLDS):
-            try:
-                chance = selection_model(labelled, factors, rows=fold != k)
-            except CJEError:  # a fold without which nothing is labelled
-                continue
+        for chance in selection_refits(labelled, factors, fold, _FOLDS):
             weight = labelled / chance
             values.append(float(weight @ residual[mine] / weight.sum()))
         n, each = len(values), np.asarray(values)
