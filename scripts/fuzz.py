@@ -36,8 +36,8 @@ def main() -> int:
         for target in options.targets:
             if time.monotonic() >= end:
                 return _report(examples, failures, again)
-            held, broken, said = _round(target, seed + number)
-            examples.update(dict.fromkeys(held + broken, PER_ROUND))
+            tried, broken, said = _round(target, seed + number)
+            examples.update(tried)
             if broken:
                 failures.append(f"{', '.join(broken)}: seed {seed + number}")
                 print(said, flush=True)
@@ -45,20 +45,32 @@ def main() -> int:
     return _report(examples, failures, again)
 
 
-def _round(target: str, seed: int) -> tuple[list[str], list[str], str]:
-    """(tests that held, tests that broke, what pytest printed): one test per entry point."""
+def _round(target: str, seed: int) -> tuple[Counter[str], list[str], str]:
+    """(examples by test, tests that broke, what pytest printed): one test per entry point."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "--timeout", "0", "--tb=short", "-rA",
-         "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", target],
+         "-p", "no:cacheprovider", "--hypothesis-show-statistics", f"--hypothesis-seed={seed}",
+         target],
         cwd=ROOT, capture_output=True, text=True,
         env=os.environ | {"CJE_FUZZ_EXAMPLES": str(PER_ROUND), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    said = re.findall(r"^(PASSED|FAILED|ERROR) (\S+)", done.stdout, flags=re.MULTILINE)
-    held = [test for word, test in said if word == "PASSED"]
-    broken = [test for word, test in said if word != "PASSED"]
+    broken = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, flags=re.MULTILINE)
     if done.returncode not in (0, 1) or (done.returncode and not broken):
         broken = broken or [target]  # it died: that is a finding too
-    return held, broken, done.stdout[-6000:] + done.stderr[-2000:]
+    return _examples(done.stdout), broken, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def _examples(said: str) -> Counter[str]:
+    """Examples of each test, counted by Hypothesis; tests without generated input do not count."""
+    found: Counter[str] = Counter()
+    test = ""
+    for line in said.splitlines():
+        name = re.match(r"^(tests/\S+::.+):$", line)
+        test = name[1] if name else test
+        phase = re.search(r"- (\d+) passing, (\d+) failing, and (\d+) invalid", line)
+        if phase:
+            found[test] += sum(map(int, phase.groups()))
+    return found
 
 
 def _report(examples: Counter[str], failures: list[str], again: str) -> int:
