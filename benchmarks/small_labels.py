@@ -47,7 +47,11 @@ class Answers:
 
     def width(self) -> float:
         """Mean width over policies and repetitions."""
-        return float((self.high - self.low).mean())
+        return float(np.nanmean(self.high - self.low))
+
+    def refused(self) -> float:
+        """Share of values without an interval."""
+        return float(np.isnan(self.low).mean())
 
 
 def ours(samples: Replay, *, use_length: bool = False) -> Answers:
@@ -123,7 +127,8 @@ def _coverage_row(name: str, found: Answers, samples: Replay, quick: bool) -> di
         "value": float(cover.min()),
         "limit": COVERAGE,
         "ok": bool(cover.min() >= COVERAGE - noise) or not ours_bar,
-        "note": f"coverage {_list(cover)}, mean width {found.width():.4f}, RMSE {_list(error)}"
+        "note": f"coverage {_list(cover)}, mean width {found.width():.4f}, RMSE {_list(error)}, "
+        f"refused {found.refused():.4f} (counted as not covered)"
         + ("" if ours_bar else " (peer, for comparison)"),
     }
 
