@@ -43,8 +43,8 @@ class Environment:
 def python_of(name: str) -> Path:
     """Interpreter of a peer's environment (there or not).
 
-    Start it with ``-I``: some peers also import as `cje`, and a PYTHONPATH that names this tree
-    would put ours in their place.
+    Start it with ``-I`` where only the peer is wanted: some peers also import as `cje`, and a
+    PYTHONPATH that names this tree would put ours in their place.
     """
     return ROOT / ".venvs" / name / "bin" / "python"
 

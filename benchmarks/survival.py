@@ -138,7 +138,7 @@ def survival_eval(quick: bool) -> Rows:
         line = row(bar, float("inf"), 1.0, "no .venvs/peers: install SurvivalEVAL there")
         return [line]
     done = subprocess.run(
-        [str(PEERS), "-I", str(ROOT / "benchmarks" / "workers" / "survival_peer.py"), str(n)],
+        [str(PEERS), str(ROOT / "benchmarks" / "workers" / "survival_peer.py"), str(n)],
         capture_output=True, text=True, check=True, cwd=ROOT,
         env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
     )  # fmt: skip

@@ -28,7 +28,7 @@ def _worker(*arguments: str) -> str:
     paths = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
     environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [str(PEERS), "-I", str(WORKER), *arguments],
+        [str(PEERS), str(WORKER), *arguments],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
