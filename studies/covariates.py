@@ -50,14 +50,7 @@ def flattered(
         scores.append(score)
         given.append(np.where(hidden, np.nan, label))
         texts += ["w " * int(w) + "\n- x" * int(k) for w, k in zip(words, lists, strict=True)]
-    data = Dataset.from_arrays(
-        prompt_id=np.tile([f"p{i}" for i in range(total)], 2),
-        policy=np.repeat(["a", "b"], total),
-        judge_score=np.concatenate(scores),
-        oracle_label=np.concatenate(given),
-        response=texts,
-    )
-    return data, 0.5
+    return _two_policies(scores, given, texts), 0.5
 
 
 _WORDS = tuple(f"word{i:03d}" for i in range(300))  # of one length, which says nothing
@@ -96,14 +89,7 @@ def hedged(
         other = rng.integers(_HEDGES, len(_WORDS), (total, length))
         word = np.where(hedge, rng.integers(0, _HEDGES, (total, length)), other)
         texts += [" ".join(_WORDS[w] for w in row) for row in word]
-    data = Dataset.from_arrays(
-        prompt_id=np.tile([f"p{i}" for i in range(total)], 2),
-        policy=np.repeat(["a", "b"], total),
-        judge_score=np.concatenate(scores),
-        oracle_label=np.concatenate(given),
-        response=texts,
-    )
-    return data, 0.5
+    return _two_policies(scores, given, texts), 0.5
 
 
 def saving(
@@ -136,4 +122,16 @@ def saving(
         used=float(np.mean(used)),
         coverage=float(np.mean(hit)),
         errors=float(after / before),
+    )
+
+
+def _two_policies(scores: list[np.ndarray], labels: list[np.ndarray], texts: list[str]) -> Dataset:
+    """Policies a and b on the same prompts."""
+    total = len(scores[0])
+    return Dataset.from_arrays(
+        prompt_id=np.tile([f"p{i}" for i in range(total)], 2),
+        policy=np.repeat(["a", "b"], total),
+        judge_score=np.concatenate(scores),
+        oracle_label=np.concatenate(labels),
+        response=texts,
     )

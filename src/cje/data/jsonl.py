@@ -50,7 +50,7 @@ class JsonlTable:
     def __init__(self, path: Path, name: str, skip_bytes: int = 0) -> None:
         self.path, self.name, self._skip = path, name, skip_bytes
         self._survey: LeafSurvey | None = None
-        self._all_rows_count = False  # a bad line is an error, so that none has to be told apart
+        self._all_rows_count = False  # a bad line is an error: none has to be found
         self._plain: list[Kinds | None] = []  # of each block: what `plain_kinds` found
         self._surveyed: tuple[int, int, int] | None = None  # the version of the file
 

@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def row_keys(data: Dataset) -> list[tuple[str, str, int]]:
-    """Prompt, policy and draw of every row: what a labels file calls a row of its data."""
+    """Prompt, policy and draw of every row: the key of a row in a labels file."""
     return list(
         zip(data.prompt_id.decode(), data.policy.decode(), data.draw_idx.tolist(), strict=True)
     )
